@@ -62,7 +62,7 @@ integration: .venv/integration.stamp .cache/integration/installed
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m integration -rs
 
 workers: .venv/dev.stamp
-	AGENTKIT_WORKER_RUNS=200 AGENTKIT_WORKER_STEPS=20 $(BIN)/python -m pytest -rs -s -m integration tests/dbos -k killed_workers
+	AGENTKIT_WORKER_RUNS=200 AGENTKIT_WORKER_STEPS=20 $(BIN)/python -m pytest -rs -s -m integration tests/dbos -k "killed_workers or outpaced"
 
 kills: .venv/dev.stamp
 	AGENTKIT_KILL_SECONDS=$(or $(SECONDS),900) $(BIN)/python -m pytest -rs -m integration tests/reliability/test_kills.py tests/sessions/journal/test_killed.py

@@ -11,6 +11,7 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -100,21 +101,41 @@ RATE = RateType()
 @click.option("--rate", type=RATE, help="Runs of an agent that may begin in a time, in all workers.")
 @click.option("--per-key", type=click.IntRange(1), help="Runs of a key at a time in all workers.")
 @click.option("--key-rate", type=RATE, help="Runs of a key that may begin in a time.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1), help="Worker processes.")
 @click.option("--grace", default=30.0, show_default=True, help="Seconds that runs may take to end after a SIGTERM.")
-def worker_command(targets: tuple[str, ...], db: str, grace: float, **limits: Any) -> None:
+def worker_command(targets: tuple[str, ...], db: str, processes: int, grace: float, **limits: Any) -> None:
     """Execute submitted runs of agents until SIGTERM or Ctrl-C.
 
     TARGET is an agent: module:agent or file.py:agent.  Its name in the queue is NAME, or the name of the attribute.
     Any number of workers share a database; the runs of one that dies are continued by the others within seconds.
-    The limits of the worker that started last hold for all.
+    The limits of the worker that started last hold for all.  With --processes the command starts several workers, and
+    replaces one that dies at once.
 
     Exit codes: 0 stopped, 75 the other workers have taken this one for dead: start it again.
     """
     agents = dict(_load_agent(target) for target in targets)
-    worker = import_module("agentkit.dbos").Worker(agents, db, **limits)
+    make_worker = partial(import_module("agentkit.dbos").Worker, agents, db, **limits)
+
+    def serve(end_with: Any, ready: Any) -> None:
+        worker = make_worker()
+        end_with(worker.stop)
+
+        def announce() -> None:
+            print_note(f"worker {worker.name} executes {', '.join(agents)}")
+            ready()
+
+        worker.serve(grace=grace, ready=announce)
+
+    if processes == 1:
+        serve(_end_with_signals, lambda: None)
+        return
+    make_worker()  # which refuses wrong limits
+    sys.exit(import_module("agentkit.dbos.processes").Processes(serve, processes).run())
+
+
+def _end_with_signals(stop: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop())
-    worker.serve(grace=grace, ready=lambda: print_note(f"worker {worker.name} executes {', '.join(agents)}"))
+        signal.signal(number, lambda *_: stop())
 
 
 def _load_agent(target: str) -> "tuple[str, agentkit.JsonAgent[Any]]":

@@ -1,7 +1,8 @@
 """Names that are loaded when they are used: of public modules, of functions that display a value, and of doors.
 
 A door is an optional part of the package that a keyword of a lower room can open.  The public face fills the table of
-doors when `agentkit` is imported, so the rooms know a door by its short name alone.
+doors when `agentkit` is imported, so the rooms know a door by its short name alone.  What
+doors keep beside a journal is removed by the places in a second table.
 """
 
 import sys
@@ -69,3 +70,24 @@ def open_door(name: str) -> Any:
     """
     module, _, attribute = _doors[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+_clean_ups: dict[str, str] = {}
+
+
+def register_clean_ups(places: dict[str, str]) -> None:
+    """Add what removes the rows of doors for runs that are deleted, as "package.module:attribute"; nothing is imported.
+
+    A place stands by the name of the table by which a journal shows that the door uses it.
+    """
+    _clean_ups.update(places)
+
+
+def clean_ups() -> dict[str, Callable[[Any], Any]]:
+    """Return by the names of the tables what opens the clean-up of a door: it imports the door when it is called."""
+    return {table: _call_at(place) for table, place in _clean_ups.items()}
+
+
+def _call_at(place: str) -> Callable[[Any], Any]:
+    module, _, attribute = place.partition(":")
+    return lambda value: getattr(import_module(module), attribute)(value)

@@ -9,7 +9,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -21,8 +21,9 @@ from ..core.background import run_in_thread
 from ..core.errors import RunError
 from ..engine.result import Result
 from ..sessions.journal.location import Journal
-from .database import APPLICATION_NAME, SCHEDULED, WORKFLOW, Database, queue_of, read_events
+from .database import Database, find_superseded, json_only, queue_of, read_events, refuse_pickle
 from .handle import STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
+from .queue_tables import APPLICATION_NAME, SCHEDULED, WORKFLOW, session_options
 from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, QueuedRun
 
 MAX_IDS = 500
@@ -43,6 +44,7 @@ class Client:
     def __init__(self, url: str) -> None:
         self._database = Database.open(url)
         library = import_module("dbos")
+        refuse_pickle()
         self._dbos = library.DBOSClient(
             system_database_url=self._database.queue,
             serializer=library.DBOSPortableJSONSerializer(),
@@ -67,7 +69,7 @@ class Client:
         Args:
             agent: The name under which the workers have the agent.
             query: The question.
-            session: The name of a conversation that the run continues; its runs wait for each other.
+            session: The name of a conversation that the run continues; its runs follow each other as submitted.
             priority: Runs with a lower number begin first, among those of a key; from 1.
             key: Whose run it is: keys take turns, and have limits of their own.
             id: The id of the run.  A second run with the id is not begun: the handle is that of the first.
@@ -78,8 +80,10 @@ class Client:
             RunError: An argument is not valid.
         """
         work = QueuedRun(agent, id or secrets.token_hex(6), query, session, attempts)
-        options = {**_options(work, priority, key), "workflow_id": work.run}
-        self._dbos.enqueue({**options, **({"delay_seconds": delay} if delay else {})}, work.encode())
+        options = {**_options(work, priority, key), **session_options(session, delay), "workflow_id": work.run}
+        self._dbos.enqueue(options, work.encode())
+        if session:
+            self._database.tables.admit(session)
         return RunHandle(self, work.run)
 
     async def asubmit(self, agent: str, query: str, **how: Any) -> RunHandle:
@@ -106,7 +110,7 @@ class Client:
         found = list[RunStatus]()
         seen = set[str]()
         for start in count(0, size):
-            page = self._dbos.list_workflows(
+            page = self._list(
                 name=WORKFLOW,
                 status=STATUSES.get(state),
                 sort_desc=True,
@@ -129,11 +133,20 @@ class Client:
         for start in range(0, len(wanted), MAX_IDS):
             some = wanted[start : start + MAX_IDS]
             continued = [f"{run}{CONTINUED}" for run in some]
-            for one in self._dbos.list_workflows(workflow_ids=some):
+            for one in self._list(workflow_ids=some):
                 found[one.workflow_id].append(one)
-            for one in self._dbos.list_workflows(workflow_id_prefix=continued):
+            for one in self._list(workflow_id_prefix=continued):
                 found[run_of(one.workflow_id)].append(one)
-        return [read_status(found[run]) for run in wanted if run in found]
+        read = {run: read_status(found[run]) for run in wanted if run in found}
+        paused = [run for run, status in read.items() if status.state == "paused"]
+        for run, later in find_superseded(self._database.store, paused).items():
+            error = f"its conversation was continued by run {later}" if later else "its conversation was continued"
+            read[run] = replace(read[run], state="superseded", error=error, calls=(), questions=())
+        return [read[run] for run in wanted if run in read]
+
+    def _list(self, **which: Any) -> Sequence[Any]:
+        with json_only():
+            return list(self._dbos.list_workflows(**which))
 
     def schedule(
         self,
@@ -196,21 +209,25 @@ class Client:
 
     def continue_run(self, run: str, number: int, work: QueuedRun, priority: int, key: str) -> bool:
         """Put a continuation of a run into the queue; return False if there is one with that number."""
-        options = {**_options(work, priority, key), "workflow_id": f"{run}{CONTINUED}{number}"}
+        options = {
+            **_options(work, priority, key),
+            **session_options(work.session, is_continued=True),
+            "workflow_id": f"{run}{CONTINUED}{number}",
+            "workflow_id_reuse_policy": "reject",
+        }
         try:
-            self._dbos.enqueue({**options, "workflow_id_reuse_policy": "reject"}, work.encode())
+            self._dbos.enqueue(options, work.encode())
         except Exception as error:
             if self._is_taken(error):
                 return False
             raise
+        if work.session:
+            self._database.tables.admit(work.session)
         return True
 
     def workflows(self, run: str) -> Sequence[Any]:
         """Return the workflows of a run; raise `RunError` for a run that was not submitted."""
-        found = [
-            *self._dbos.list_workflows(workflow_ids=[run]),
-            *self._dbos.list_workflows(workflow_id_prefix=f"{run}{CONTINUED}"),
-        ]
+        found = [*self._list(workflow_ids=[run]), *self._list(workflow_id_prefix=f"{run}{CONTINUED}")]
         if not found:
             raise RunError(f"run {run}: no such run was submitted")
         return found

@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, RunError
 from ..core.flow import Event
 from ..core.private_files import create_private
 from ..engine.result import RunEnded, RunFinished
@@ -23,12 +25,8 @@ from ..sessions.journal.connections import close_store, open_store
 from ..sessions.journal.location import POSTGRES_SCHEMES, SQLITE_SCHEME, Journal, JournalError, is_url, without_scheme
 from ..sessions.journal.store import Lease, Statement, Store
 from ..views.json_lines import EventEncoder
+from .queue_tables import QueueTables
 
-APPLICATION_NAME = "agentkit"
-"""The name of the application in DBOS, and its version: workers with other tools take over each other's runs."""
-WORKFLOW = "agentkit.run"
-SCHEDULED = "agentkit.scheduled"
-"""The names of the workflows: a run, and the beginning of a scheduled one."""
 TABLES = (
     "CREATE TABLE IF NOT EXISTS worker_beats (worker text PRIMARY KEY, beat bigint NOT NULL, host text NOT NULL)",
     "CREATE TABLE IF NOT EXISTS run_attempts (workflow text, worker text, begun double precision)",
@@ -37,6 +35,10 @@ TABLES = (
     "(run text, number bigint, written double precision, body text NOT NULL, PRIMARY KEY (run, number))",
     "CREATE TABLE IF NOT EXISTS queue_versions (dbos text PRIMARY KEY)",
 )
+POSTGRES_NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
+POSTGRES_SEEN = "greatest(beat, CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000 AS bigint))"
+PICKLED_NONE = "gAROLg=="
+SQLITE_NOW = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 OLDEST_SQLITE = (3, 42)
 """The SQLite that DBOS needs from Python 3.12 on, for `unixepoch('subsec')`; it does not check."""
 
@@ -49,11 +51,13 @@ class Database:
         journal: The journal with the steps of the runs; a run does not continue unrecorded.
         queue: The URL under which DBOS keeps its tables.
         store: The open journal.
+        tables: The tables of DBOS.
     """
 
     journal: Journal
     queue: str
     store: Store
+    tables: QueueTables
 
     @classmethod
     def open(cls, url: str) -> "Database":
@@ -76,10 +80,21 @@ class Database:
         store = open_store(url)
         _create_tables(store)
         _create_queue(store, queue)
-        return cls(Journal(url, errors="raise"), queue, store)
+        return cls(Journal(url, errors="raise"), queue, store, QueueTables(store))
+
+    @property
+    def now(self) -> str:
+        """The SQL of the present time in milliseconds since 1970, by the clock of the database."""
+        return POSTGRES_NOW if is_url(self.store.place) else SQLITE_NOW
+
+    @property
+    def seen(self) -> str:
+        """The SQL of the last time at which a worker showed itself, or could not because the server was starting."""
+        return POSTGRES_SEEN if is_url(self.store.place) else "beat"
 
     def close(self) -> None:
         """Release the journal."""
+        self.tables.close()
         close_store(self.store)
 
 
@@ -96,11 +111,13 @@ def _create_tables(store: Store) -> None:
 
 def _create_queue(store: Store, queue: str) -> None:
     """Create the tables of DBOS, or bring them to its installed version; a row says that they are complete."""
-    installed = version("dbos")
+    installed = f"{version('dbos')} with sessions"
     if not is_url(queue):
         create_private(without_scheme(queue))
     if not is_url(queue) or not store.read("SELECT 1 FROM queue_versions WHERE dbos = ?", installed):
         import_module("dbos").DBOS.migrate(queue)
+        with closing(QueueTables(store)) as tables:
+            tables.create_index()
         store.append([("INSERT INTO queue_versions VALUES (?) ON CONFLICT DO NOTHING", (installed,))])
 
 
@@ -128,6 +145,74 @@ def read_events(store: Store, run: str, after: int) -> Sequence[tuple[int, str]]
     """Return the numbers and texts of the batches of events of a run."""
     sql = "SELECT number, body FROM run_events WHERE run = ? AND number > ? ORDER BY number"
     return [(number, body) for number, body in store.read(sql, run, after)]
+
+
+def find_superseded(store: Store, runs: Sequence[str]) -> dict[str, str | None]:
+    """Return those of the runs whose conversation was continued by another run, with the next run there."""
+    if not runs:
+        return {}
+    later = "l.conversation = r.conversation AND l.rowid > r.rowid ORDER BY l.rowid LIMIT 1"
+    marks = ", ".join("?" * len(runs))
+    sql = f"SELECT r.id, (SELECT l.id FROM runs l WHERE {later}) FROM runs r WHERE r.id IN ({marks}) AND r.status = ?"
+    return dict(store.read(sql, *runs, "superseded"))
+
+
+_json_only: ContextVar[bool] = ContextVar("json_only", default=False)
+_is_worker = threading.Event()
+
+
+@contextmanager
+def json_only() -> Iterator[None]:
+    """Refuse, in the block, rows of the queue that are marked as pickle."""
+    token = _json_only.set(True)
+    try:
+        yield
+    finally:
+        _json_only.reset(token)
+
+
+class _RefusedPickle:
+    """In the place of what DBOS uses for rows that are marked as pickle, whatever serializer it was given.
+
+    In a worker it refuses them all; elsewhere those of agentkit, because the program may use DBOS itself.
+    """
+
+    def __init__(self, original: Any) -> None:
+        self.original = original
+
+    def name(self) -> str:
+        return str(self.original.name())
+
+    def serialize(self, data: Any) -> str:
+        return json.dumps(str(data)) if _is_refused() else str(self.original.serialize(data))
+
+    def deserialize(self, text: str) -> Any:
+        if _is_refused():
+            raise RunError("the row is marked as pickle, which could run any code, so it is not read")
+        return self.original.deserialize(text)
+
+
+def _is_refused() -> bool:
+    return _json_only.get() or _is_worker.is_set()
+
+
+def refuse_pickle(*, in_process: bool = False) -> None:
+    """Let DBOS read no pickle where agentkit uses it, or with `in_process` in all of the process.
+
+    Raises:
+        DefinitionError: This version of DBOS reads it nevertheless.
+    """
+    module: Any = import_module("dbos._serialization")
+    if not isinstance(module.DBOSDefaultSerializer, _RefusedPickle):
+        module.DBOSDefaultSerializer = _RefusedPickle(module.DBOSDefaultSerializer)
+    if in_process:
+        _is_worker.set()
+    with json_only():
+        try:
+            module.deserialize_value(PICKLED_NONE, "py_pickle", import_module("dbos").DBOSPortableJSONSerializer())
+        except RunError:
+            return
+    raise DefinitionError(f"workers: dbos {version('dbos')} reads rows that are marked as pickle. Install another 3.x")
 
 
 def event_statement(run: str, number: int, body: str) -> Statement:

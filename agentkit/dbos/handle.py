@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -12,12 +12,13 @@ from ..core.background import run_in_thread
 from ..core.errors import Paused, RunError, RunStopped
 from ..core.messages import ReferencedValue, ToolCall, Usage
 from ..core.questions import Question
-from ..policies.approval import Decision, check_decisions
+from ..policies.approval import Approvals, Decision, check_decisions
+from ..policies.questions import Questions
 from .work import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")
 """The states in which a run stays until it is retried."""
-STATES = ("queued", "running", "paused", *ENDED)
+STATES = ("queued", "running", "paused", *ENDED, "superseded", "deleted")
 STATUSES = {"queued": ["ENQUEUED", "DELAYED"], "running": ["PENDING"]}
 """The statuses of DBOS of a run in a state, where they tell it without the outcome."""
 _STATES = {
@@ -32,8 +33,9 @@ class RunStatus:
 
     Attributes:
         id: The run, also in the journal.
-        state: "queued", "running", "paused" (it waits for decisions or answers), "finished", "failed", "stopped", or
-            "dead": the attempts are used up, and `error` has the reason.
+        state: "queued", "running", "paused" (it waits for decisions or answers), "finished", "failed", "stopped",
+            "dead" (the attempts are used up, and `error` has the reason), "superseded" (it was paused, and its
+            conversation was continued by another run, which `error` names) or "deleted" from the journal.
         agent: The name of the agent.
         query: The question.
         answer: The answer as JSON data.
@@ -78,6 +80,8 @@ def read_status(found: Sequence[Any]) -> RunStatus:
     ordered = sorted(found, key=continuation_number)
     first = ordered[0]
     last = ordered[-1]
+    if not isinstance(last.input, dict):
+        return _status_without_work(first, last)
     work = work_of(last)
     outcome: Mapping[str, Any] = json.loads(last.output) if last.output else {}
     state = outcome.get("state") or _STATES.get(last.status, last.status)
@@ -108,8 +112,22 @@ def _read_call(data: Mapping[str, Any]) -> ToolCall:
     return ToolCall(**{**data, "references": references})
 
 
+def _status_without_work(first: Any, last: Any) -> RunStatus:
+    """Return the state of a run that was deleted, or whose row the client has refused to read."""
+    is_deleted = last.input is None
+    return RunStatus(
+        run_of(first.workflow_id),
+        "deleted" if is_deleted else "failed",
+        error="it was deleted from the journal" if is_deleted else "its row in the queue is not JSON and was not read",
+        submitted=first.created_at / 1000,
+        ended=last.completed_at / 1000 if last.completed_at else None,
+    )
+
+
 def work_of(found: Any) -> QueuedRun:
-    """Return the work of a workflow."""
+    """Return the work of a workflow; raise `RunError` if it was deleted, or is not JSON."""
+    if not isinstance(found.input, dict):
+        raise RunError(f"run {run_of(found.workflow_id)}: its work is not in the queue any more. Submit it again")
     return QueuedRun.decode(found.input["args"][0])
 
 
@@ -139,8 +157,16 @@ def answer_of(status: RunStatus) -> Any:
         pause.questions = status.questions
         raise pause
     error = RunStopped if status.state == "stopped" else RunError
-    is_dead = "is dead" if status.state == "dead" else status.state
-    raise error(f"run {status.id} {is_dead}: {status.error or 'cancelled'}")
+    state = f"is {status.state}" if status.state in ("dead", "superseded", "deleted") else status.state
+    raise error(f"run {status.id} {state}: {status.error or 'cancelled'}")
+
+
+def check_given(
+    approvals: Mapping[str, Any], answers: Mapping[str, Any], calls: Iterable[ToolCall], questions: Sequence[Question]
+) -> None:
+    """Raise `RunError` for a decision or an answer that the paused run would refuse."""
+    Approvals().accept(approvals, calls)
+    Questions().accept(answers, questions)
 
 
 EVENT_SECONDS = 0.1
@@ -152,6 +178,7 @@ class Queue(Protocol):
     """What a handle needs of a client."""
 
     def workflows(self, run: str) -> Any: ...
+    def states(self, ids: Iterable[str]) -> list["RunStatus"]: ...
     def continue_run(self, run: str, number: int, work: QueuedRun, priority: int, key: str) -> bool: ...
     def cancel(self, workflow: str) -> None: ...
     def read_events(self, run: str, after: int) -> Any: ...
@@ -167,7 +194,10 @@ class RunHandle:
     @property
     def status(self) -> RunStatus:
         """The state of the run; raises `RunError` if no such run was submitted."""
-        return read_status(self.queue.workflows(self.id))
+        found = self.queue.states([self.id])
+        if not found:
+            raise RunError(f"run {self.id}: no such run was submitted")
+        return found[0]
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the answer and return it as JSON data; `agent.resume(handle.id, journal=url)` has the whole result.
@@ -248,13 +278,15 @@ class RunHandle:
         """Continue a paused run with several decisions and answers, by the ids of calls and questions.
 
         Raises:
-            RunError: The run is not paused, or an id is not among those that wait.
+            RunError: The run is not paused, an id is not among those that wait, or a decision or an answer is not
+                valid.  The run stays paused.
             DefinitionError: A yes is given as a text, which would refuse the call.
         """
         check_decisions(approvals or {})
         status = self.status
         if status.state != "paused":
-            raise RunError(f"run {self.id} is {status.state}: only a paused run takes decisions and answers")
+            why = f" ({status.error})" if status.state == "superseded" else ""
+            raise RunError(f"run {self.id} is {status.state}{why}: only a paused run takes decisions and answers")
         given = {*(approvals or {}), *(answers or {})}
         waiting = {*(call.id for call in status.calls), *(question.id for question in status.questions)}
         if not given or given - waiting:
@@ -262,6 +294,7 @@ class RunHandle:
             raise RunError(
                 f"run {self.id}: nothing waits with the id {', '.join(sorted(given - waiting))!r}. Waiting: {listed}"
             )
+        check_given(approvals or {}, answers or {}, status.calls, status.questions)
         self._continue(approvals or {}, answers or {})
 
     async def aproceed(self, **given: Any) -> None:

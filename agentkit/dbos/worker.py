@@ -4,27 +4,27 @@ It runs an agent as a workflow: it begins or continues the run in the journal, u
 is in the journal, so the workflow has one body without steps of its own.  The lease of the conversation there admits
 one worker at a time; any other waits.
 
-Each second a worker shows that it is alive, stops cancelled runs, and takes over the runs of dead workers.  It holds a
-lease named after it.  The database ends the lease with the worker's connection, so a worker whose lease is free and
-that has shown nothing for some seconds is dead.  A process that stands still keeps its connection: after
-`FROZEN_SECONDS` the others end it, and when the worker wakes, its lease is lost and it writes nothing.
+Twice a second a worker shows that it is alive, stops cancelled runs, and takes over the runs of dead workers.  It holds
+a lease named after it.  The database ends the lease with the worker's connection, so a worker whose lease is free and
+that has shown nothing for some seconds, by the clock of the database, is dead; one that has just started sees that at
+once.  A process that stands still keeps its connection: after `FROZEN_SECONDS` the others end it, and when the worker
+wakes, its lease is lost and it writes nothing.
 """
 
 import asyncio
 import json
 import os
-import re
 import secrets
 import socket
 import sys
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ..agents.agent import JsonAgent
@@ -32,21 +32,23 @@ from ..core.background import run_in_thread
 from ..core.errors import DefinitionError, ModelError, Paused, RunError, RunStopped
 from ..engine.result import Result
 from ..sessions.journal.location import ConversationBusy, JournalError, LeaseLost, is_url
+from ..sessions.journal.run_info import inner_runs
 from ..sessions.journal.setup import Setup
-from ..sessions.journal.store import Lease
+from ..sessions.journal.store import Lease, Store
 from ..sessions.journal.writer import JournaledConversation
 from ..sessions.session import Session
 from .database import (
-    APPLICATION_NAME,
-    SCHEDULED,
-    WORKFLOW,
     WRITE_SECONDS,
     Database,
     EventLog,
+    find_superseded,
     is_unreachable,
     lock_key,
     queue_of,
+    refuse_pickle,
 )
+from .handle import check_given
+from .queue_tables import APPLICATION_NAME, SCHEDULED, WORKFLOW, run_of_schedule, session_options
 from .work import QueuedRun, encode_outcome, error_outcome, result_outcome
 
 MIN_WAIT = 0.1
@@ -80,6 +82,9 @@ class Execution:
         finally:
             del self.active[workflow]
             self._stopped.discard(workflow)
+        if work.session:
+            with suppress(JournalError):  # else the next look admits it
+                await run_in_thread(lambda: self._database.tables.admit(work.session, ended=workflow))
         return {**outcome, "worker": self.worker}
 
     async def _attempt(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
@@ -87,35 +92,70 @@ class Execution:
         agent = self._agents[work.agent]
         reason = "its worker died"
         wait = MIN_WAIT
-        is_counted = False
+        is_begun = False
         while True:
             try:
-                if not is_counted:
-                    attempts = await run_in_thread(lambda: self._count(workflow))
-                    is_counted = True
-                if len(attempts) > work.attempts:
-                    error = f"{work.attempts} attempts failed: {reason} (workers: {', '.join(attempts[:-1])})"
-                    return {"state": "dead", "error": error}
-                return await self._run(workflow, agent, work, is_repeated=len(attempts) > 1)
+                if not is_begun:
+                    failed, is_repeated = await run_in_thread(lambda: self._begin_attempt(workflow, work.run))
+                    is_begun = True
+                if len(failed) >= work.attempts:
+                    error = f"{work.attempts} attempts failed: {reason} (workers: {', '.join(failed)})"
+                    return await self._end({"state": "dead", "error": error}, work)
+                return await self._run(workflow, agent, work, is_repeated=is_repeated)
             except (ConversationBusy, LeaseLost):
                 pass
             except JournalError as error:
                 if not is_unreachable(error):
-                    return error_outcome(error)
+                    return await self._end(error_outcome(error), work)
             except ModelError as error:
                 reason = f"{type(error).__name__}: {error}"
-                is_counted = False
+                is_begun = False
             if workflow in self._stopped:
-                return error_outcome(RunStopped("cancelled"))
+                return await self._end(error_outcome(RunStopped("cancelled")), work)
             await asyncio.sleep(wait)
             wait = min(2 * wait, MAX_WAIT)
 
-    def _count(self, workflow: str) -> list[str]:
-        """Record the beginning of an attempt; return the workers of all attempts, this one last."""
-        values = (workflow, self.worker, time.time())
-        self._database.store.append([("INSERT INTO run_attempts VALUES (?, ?, ?)", values)])
-        sql = "SELECT worker FROM run_attempts WHERE workflow = ? ORDER BY begun"
-        return [worker for (worker,) in self._database.store.read(sql, workflow)]
+    def _begin_attempt(self, workflow: str, run: str) -> tuple[list[str], bool]:
+        """Record the beginning of an attempt.
+
+        Returns:
+            The workers of the failed attempts that use up the run's, and whether there was any before.  Since an
+            attempt in which a call began and ended has brought the run on, those before it do not count any more.  One
+            whose worker died outside of the run's calls counts a tenth: the run can hardly be the cause.
+        """
+        store = self._database.store
+        sql = "SELECT worker, begun FROM run_attempts WHERE workflow = ? ORDER BY abs(begun)"
+        attempts = store.read(sql, workflow)
+        if attempts and attempts[-1][0] != self.worker and not self._has_open_call(run, attempts[-1][1]):
+            sql = "UPDATE run_attempts SET begun = -abs(begun) WHERE workflow = ? AND begun = ?"
+            store.append([(sql, (workflow, attempts[-1][1]))])
+            attempts[-1] = (attempts[-1][0], -abs(attempts[-1][1]))
+        now = time.time()
+        store.append([("INSERT INTO run_attempts VALUES (?, ?, ?)", (workflow, self.worker, now))])
+        calls = calls_of_run(store, run) if attempts else []
+        failed = list[str]()
+        outside = list[str]()
+        for (worker, begun), (_, end) in pairwise([*attempts, ("", now)]):
+            if any(abs(begun) <= start and stop <= abs(end) for start, stop in calls):
+                failed.clear()
+                outside.clear()
+            else:
+                (failed if begun > 0 else outside).append(worker)
+        return [*failed, *outside[9::10]], bool(attempts)
+
+    def _has_open_call(self, run: str, since: float) -> bool:
+        """Return whether a call that began in the attempt since that time has no outcome."""
+        sql = "SELECT 1 FROM steps WHERE run = ? AND call != '' AND ended IS NULL AND begun >= ? LIMIT 1"
+        return bool(self._database.store.read(sql, run, since))
+
+    async def _end(self, outcome: Mapping[str, Any], work: QueuedRun, changes: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the outcome with the calls in doubt, and with how the agent differs from the one that began."""
+        in_doubt = await run_in_thread(lambda: self._list_in_doubt(work.run))
+        named: dict[str, Any] = {"changes": [*changes], "in_doubt": in_doubt}
+        if outcome["state"] == "failed":
+            later = await run_in_thread(lambda: find_superseded(self._database.store, [work.run]))
+            named["state"] = "superseded" if later else ""
+        return {**outcome, **{name: found for name, found in named.items() if found}}
 
     async def _run(self, workflow: str, agent: JsonAgent[Any], work: QueuedRun, *, is_repeated: bool) -> dict[str, Any]:
         session, changes = await run_in_thread(lambda: self._open(agent, work))
@@ -130,9 +170,7 @@ class Execution:
                 raise
             outcome = error_outcome(error)
         is_simple = is_new and outcome["state"] == "finished"
-        in_doubt = [] if is_simple else await run_in_thread(lambda: self._list_in_doubt(work.run))
-        named = {"changes": changes, "in_doubt": in_doubt}
-        return {**outcome, **{name: found for name, found in named.items() if found}}
+        return outcome if is_simple else await self._end(outcome, work, changes)
 
     async def _answer(
         self, agent: JsonAgent[Any], work: QueuedRun, session: Session, query: str | None, *, is_repeated: bool
@@ -145,6 +183,10 @@ class Execution:
                 asked = {question.id for question in session.questions}
                 approvals = {key: value for key, value in work.approvals.items() if key in waiting}
                 answers = {key: value for key, value in work.answers.items() if key in asked}
+                try:
+                    check_given(approvals, answers, session.waiting, session.questions)
+                except (RunError, DefinitionError) as error:
+                    raise _paused_still(session, error) from error
                 try:
                     return await agent.arun(
                         query,
@@ -183,15 +225,33 @@ class Execution:
         return [f"{name} ({call})" for name, call in self._database.store.read(sql, run)]
 
 
-BEAT_SECONDS = 1.0
+def _paused_still(session: Session, error: Exception) -> Paused:
+    """Return the pause of a run that got a wrong decision or answer."""
+    pause = Paused(f"{error} The run waits for another one")
+    pause.session = session
+    pause.calls = tuple(session.waiting)
+    pause.questions = tuple(session.questions)
+    return pause
+
+
+def calls_of_run(store: Store, run: str) -> list[tuple[float, float]]:
+    """Return when the calls that have ended began and ended, those of agents inside them too."""
+    sql = "SELECT begun, ended FROM steps WHERE run = ? AND call != '' AND ended IS NOT NULL"
+    inner = [found for _, name in inner_runs(store, run) for found in calls_of_run(store, name)]
+    return [*((begun, ended) for begun, ended in store.read(sql, run)), *inner]
+
+
+BEAT_SECONDS = 0.5
 """Seconds between two signs of life."""
-QUIET_SECONDS = 3.0
+QUIET_SECONDS = 2.0
 """Seconds without a sign of life after which a worker whose lease is free is dead."""
 FROZEN_SECONDS = 10.0
 """Seconds without a sign of life after which the connection of a worker is ended."""
 KEPT_EVENT_SECONDS = 86_400.0
 """Seconds for which the events of a run are kept."""
 PRUNE_SECONDS = 600.0
+OLD_BEATS = 1 << 40
+"""A smaller number is not a time in milliseconds, but a count, as a worker of an older version writes it."""
 END_CONNECTION = (
     "SELECT pg_terminate_backend(pid) FROM pg_locks, leases WHERE conversation = ? AND locktype = 'advisory' "
     "AND objsubid = 1 AND classid = owner >> 32 AND objid = owner & 4294967295 "
@@ -206,31 +266,30 @@ class Watch:
         self._database = database
         self._worker = worker
         self._lease = lease
-        self._beats: dict[str, tuple[int, float]] = {}
-        """The last beats of other workers, and when they changed; the clocks of machines may differ."""
-        self._last = time.monotonic()
+        self._begun = self._since = self._last = time.monotonic()
+        """The times of the beginning, of the end of the last standstill, and of the last look."""
         self._pruned = 0.0
-        sql = "INSERT INTO worker_beats VALUES (?, 0, ?) ON CONFLICT DO NOTHING"
+        sql = f"INSERT INTO worker_beats VALUES (?, {database.now}, ?) ON CONFLICT DO NOTHING"
         database.store.append([(sql, (worker, socket.gethostname()))], lease)
 
     def beat(self, execution: Execution) -> None:
-        """Do once what is done each second.
+        """Do once what is done twice a second.
 
         Raises:
             LeaseLost: Others have taken this worker for dead; it must end.
         """
-        dbos = import_module("dbos").DBOS
         now = time.monotonic()
-        if now - self._last > QUIET_SECONDS:  # this worker or the database stood still: look at all workers anew
-            self._beats.clear()
-        sql = "UPDATE worker_beats SET beat = beat + 1 WHERE worker = ?"
+        if now - self._last > QUIET_SECONDS:  # this worker or the database stood still
+            self._since = now
+        sql = f"UPDATE worker_beats SET beat = {self._database.now} WHERE worker = ?"
         self._database.store.append([(sql, (self._worker,))], self._lease)
         if execution.active:
-            for found in dbos.list_workflows(
+            for found in import_module("dbos").DBOS.list_workflows(
                 workflow_ids=[*execution.active], status="CANCELLED", load_input=False, load_output=False
             ):
                 execution.stop(found.workflow_id)
-        self._take_over(dbos)
+        self._take_over()
+        self._database.tables.admit()
         self._prune()
         self._last = time.monotonic()
 
@@ -240,30 +299,23 @@ class Watch:
             sql = "DELETE FROM worker_beats WHERE worker = ?"
             self._database.store.append([(sql, (self._worker,))], self._lease)
 
-    def _take_over(self, dbos: Any) -> None:
-        pending = self._pending_of_others(dbos)
-        beats = dict(self._database.store.read("SELECT worker, beat FROM worker_beats"))
+    def _take_over(self) -> None:
+        """Take over the runs of dead workers; after a standstill the others have some seconds to show themselves."""
+        others = [worker for worker in self._database.tables.workers() if worker != self._worker]
         now = time.monotonic()
-        for worker in pending:
-            beat = beats.get(worker, -1)
-            known, since = self._beats.get(worker, (None, now))
-            self._beats[worker] = beat, since if known == beat else now
-            quiet = now - self._beats[worker][1]
-            if quiet >= QUIET_SECONDS:
-                self._try_to_take(dbos, worker, is_frozen=quiet >= FROZEN_SECONDS)
-        for worker in self._beats.keys() - pending.keys():
-            del self._beats[worker]
+        has_stood_still = self._since != self._begun
+        if not others or (has_stood_still and now - self._since < QUIET_SECONDS):
+            return
+        sql = f"SELECT worker, beat, {self._database.now} - {self._database.seen} FROM worker_beats"
+        rows = self._database.store.read(sql)
+        quiet = {worker: (milliseconds / 1000, beat > OLD_BEATS) for worker, beat, milliseconds in rows}
+        for worker in others:
+            seconds, is_time = quiet.get(worker, (QUIET_SECONDS, False))
+            if seconds >= QUIET_SECONDS:
+                is_frozen = is_time and min(seconds, now - self._since) >= FROZEN_SECONDS
+                self._try_to_take(worker, is_frozen=is_frozen)
 
-    def _pending_of_others(self, dbos: Any) -> dict[str, list[Any]]:
-        pending = defaultdict(list)
-        for found in dbos.list_workflows(
-            name=[WORKFLOW, SCHEDULED], status="PENDING", load_input=False, load_output=False
-        ):
-            if found.executor_id != self._worker:
-                pending[found.executor_id].append(found)
-        return pending
-
-    def _try_to_take(self, dbos: Any, worker: str, *, is_frozen: bool) -> None:
+    def _try_to_take(self, worker: str, *, is_frozen: bool) -> None:
         store = self._database.store
         key = lock_key(worker)
         try:
@@ -272,9 +324,8 @@ class Watch:
             if is_frozen and is_url(store.place):
                 store.read(END_CONNECTION, key)
             return
-        try:  # only now, because another worker may have taken them over meanwhile
-            for found in self._pending_of_others(dbos).get(worker, ()):
-                dbos.resume_workflow(found.workflow_id, queue_name=found.queue_name)
+        try:
+            self._database.tables.release(worker)
             store.append([("DELETE FROM worker_beats WHERE worker = ?", (worker,))])
         finally:
             lease.release()
@@ -291,14 +342,16 @@ def repeat(
     action: Callable[[], None], seconds: float, is_over: Callable[[float], bool], failed: Callable[[], None]
 ) -> None:
     """Perform an action again and again until `is_over(seconds)`, which waits; a lost lease ends it with `failed`."""
-    while not is_over(seconds):
+    while True:
         try:
             action()
         except LeaseLost:
             failed()
             return
         except Exception:  # the database is away: next time
-            continue
+            pass
+        if is_over(seconds):
+            return
 
 
 Rate: TypeAlias = tuple[int, float]
@@ -377,6 +430,7 @@ class Worker:
         ends the process with the code 75, so that it is started again.
         """
         library = import_module("dbos")
+        refuse_pickle(in_process=True)
         database = Database.open(self._url)
         lease = database.store.lease(lock_key(self.name), f"worker {self.name}")
         events = EventLog(database, lease)
@@ -415,9 +469,9 @@ class Worker:
 
         @dbos.workflow(name=SCHEDULED)  # type: ignore[untyped-decorator]
         def begin_scheduled(_: Any, context: dict[str, Any]) -> None:
-            run_id = re.sub(r"[^\w.:-]", "-", str(dbos.workflow_id).removeprefix("sched-"))
+            run_id = run_of_schedule(str(dbos.workflow_id))
             work = QueuedRun.decode(context["work"])
-            options = {**context["options"], "workflow_id": run_id}
+            options = {**context["options"], **session_options(work.session), "workflow_id": run_id}
             dbos.enqueue_workflow_with_options(options, replace(work, run=run_id).encode())
 
         dbos.listen_queues([queue_of(name) for name in self._agents])

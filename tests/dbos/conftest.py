@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from agentkit import DefinitionError
 from agentkit.dbos import Client
+from agentkit.dbos.database import check_sqlite
 
 APP = Path(__file__).with_name("worker_app.py")
 ROOT = Path(__file__).parents[2]
@@ -39,6 +42,11 @@ class WorkerProcess:
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
+
+    def processes(self) -> list[int]:
+        """Return the processes that it has started with `--processes`, on Linux."""
+        pid = self.process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -73,8 +81,15 @@ def effects(tmp_path: Path) -> Callable[[], list[str]]:
 
 
 @pytest.fixture
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an empty database."""
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database, of PostgreSQL unless the parameter is "sqlite"."""
+    if getattr(request, "param", "") == "sqlite":
+        try:
+            check_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2])
+        except DefinitionError as error:
+            pytest.skip(str(error))
+        yield f"sqlite:///{tmp_path / 'runs.db'}"
+        return
     server = request.getfixturevalue("postgres_server")
     with server.database() as found:
         yield found

@@ -1,24 +1,32 @@
 """Workers on a real PostgreSQL: processes that are killed, frozen and upgraded, and a database that restarts."""
 
 import asyncio
+import base64
 import os
+import pickle
 import random
 import signal
+import sqlite3
 import time
 from collections import Counter
 from contextlib import closing, suppress
+from dataclasses import replace
 
 import psycopg
 import pytest
 from dbos._migration import get_dbos_migrations
 from dbos_workers import check_effects, wait_until
 
-from agentkit import Paused, RunError, RunStopped
+from agentkit import Paused, RunError, RunStopped, Session
 from agentkit.dbos import Client, Workers
-from agentkit.journal import runs, show
+from agentkit.dbos.handle import work_of
+from agentkit.journal import delete, prune, runs, show
+from agentkit.sessions.journal.location import ConversationBusy
 
 RUNS, STEPS = int(os.environ.get("AGENTKIT_WORKER_RUNS", "24")), int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
 """`make workers` sets 200 and 20."""
+PAUSE = 0.02 if RUNS >= 100 else 0.3
+"""Seconds of a step while a worker is killed each second."""
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180 if RUNS < 100 else 1800)]
 
 
@@ -39,6 +47,65 @@ def test_killed_workers_repeat_nothing_and_lose_nothing(client, start, effects):
     in_doubt = check_effects(effects(), [handle.status for handle in handles], STEPS)
     print(f"{RUNS} runs of {STEPS} steps, {killed} workers killed, {in_doubt} calls in doubt")
     assert killed
+
+
+@pytest.mark.parametrize(
+    ("url", "disturb"),
+    [("postgres", ()), ("postgres", ("restart", "cut")), ("sqlite", ())],
+    ids=["postgres", "restarts", "sqlite"],
+    indirect=["url"],
+)
+def test_a_kill_each_second_is_outpaced(request, client, start, effects, url, disturb):
+    """One of two worker processes is killed each second, and the server restarted or all connections cut now and then."""
+    boss = start("--concurrency", "6", "--processes", "2").wait_ready()
+    handles = [client.submit("agent", f"effect {STEPS} {PAUSE} r{number}") for number in range(RUNS)]
+    generator, kills, begun, states = random.Random(7), 0, time.monotonic(), Counter()
+    while states["finished"] < RUNS:
+        assert not {*states} - {"queued", "running", "finished"}, states
+        assert time.monotonic() - begun < 40 * RUNS**0.5, states
+        time.sleep(1)
+        if processes := boss.processes():
+            os.kill(generator.choice(processes), signal.SIGKILL)
+            kills += 1
+        if disturb and kills % 4 == 0:
+            disturb_server(request.getfixturevalue("postgres_server"), url, disturb[kills // 4 % 2])
+        states = Counter(status.state for status in client.states(handle.id for handle in handles))
+    in_doubt = check_effects(effects(), [handle.status for handle in handles], STEPS)
+    seconds = time.monotonic() - begun
+    print(f"{RUNS} runs of {STEPS} steps in {seconds:.0f} s, {kills} workers killed, {in_doubt} calls in doubt")
+    assert kills
+
+
+def disturb_server(server, url, how) -> None:
+    if how == "cut":
+        name = url.rpartition("/")[2]
+        server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        return
+    server.stop()
+    time.sleep(1)
+    server.start()
+
+
+def test_worker_processes_are_replaced_and_end_with_their_parent(start):
+    boss = start("--processes", "2").wait_ready()
+    wait_until(lambda: len(boss.processes()) == 2)
+    killed, kept = boss.processes()
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: len(boss.processes()) == 2 and killed not in boss.processes())
+    assert kept in boss.processes()
+    boss.signal(signal.SIGTERM)
+    assert boss.process.wait(40) == 0
+    boss = start("--processes", "2").wait_ready()
+    processes = boss.processes()
+    boss.kill()
+    wait_until(lambda: not any(os.path.exists(f"/proc/{process}") for process in processes), 40)
+
+
+def test_worker_processes_that_cannot_begin_end_the_command(start, tmp_path):
+    (tmp_path / "folder").mkdir()
+    boss = start("--processes", "2", db=f"sqlite:///{tmp_path / 'folder'}")
+    assert boss.process.wait(40) == 1
+    assert "JournalError: the journal" in boss.log.read_text()
 
 
 def test_a_database_that_restarts_in_the_middle_loses_nothing(client, start, effects, postgres_server):
@@ -149,12 +216,14 @@ def test_a_run_that_kills_its_workers_is_dead_with_the_reason(client, start):
     with pytest.raises(RunError, match="2 attempts failed: its worker died"):
         handle.result(timeout=60)
     assert handle.status.state == "dead"
+    assert handle.status.in_doubt == ("die (call_0)",)
     assert sum(worker.process.poll() is not None for worker in workers) == 2
     assert [status.id for status in client.runs(state="dead")] == [handle.id]
 
 
-def test_one_worker_does_all_the_rest(client, start, effects, url):
-    """One worker for what needs no death: keys, ids, sessions, decisions, events, batches, schedules."""
+@pytest.mark.parametrize("url", ["postgres", "sqlite"], indirect=True)
+def test_one_worker_does_all_the_rest(client, start, effects, url, tmp_path):
+    """One worker for what needs no death: keys, ids, sessions, decisions, events, batches, schedules, deletion."""
     start("--concurrency", "2").wait_ready()
     check_keys_take_turns(client)
     check_ids(client, effects)
@@ -164,8 +233,13 @@ def test_one_worker_does_all_the_rest(client, start, effects, url):
     check_failure_and_retry(client)
     check_events(client)
     check_sessions(client, url)
+    check_order_of_sessions(client, url)
+    check_superseded(client, url)
+    check_wrong_answers(client)
+    check_pickle(client, url, tmp_path)
     check_schedule(client)
     check_batch(url)
+    check_deletion(client, url)
 
 
 def check_keys_take_turns(client) -> None:
@@ -262,6 +336,157 @@ def check_sessions(client, url) -> None:
     assert {handle.result(60) for handle in handles} == {"done s0", "done s1", "done s2"}
     longest = max((show(handle.id, store=url).messages for handle in handles), key=len)
     assert sum(message["role"] == "user" for message in longest) == 3
+
+
+def check_order_of_sessions(client, url) -> None:
+    labels = {f"ordered{place}": [f"o{place}-{number}" for number in range(6)] for place in range(4)}
+    handles = []
+    for number in range(6):  # faster than the runs
+        for session, names in labels.items():
+            query = f"effect {number % 2} 0.2 {names[number]}"
+            handles.append(client.submit("agent", query, session=session, priority=50 - number, key=str(number % 3)))
+        time.sleep(0.1)
+    delayed = client.submit("agent", "effect 0 0 late", session="ordered0", delay=1.5)
+    for handle in handles:
+        handle.result(60)
+    for session, names in labels.items():
+        asked = [message["content"].split()[-1] for message in stored(url, session) if message["role"] == "user"]
+        assert asked[:6] == names
+    assert delayed.result(20) == "done late"
+    assert delayed.status.ended - delayed.status.submitted >= 1.5
+
+
+def stored(url, session):
+    return Session.open(session, url).messages
+
+
+def check_superseded(client, url) -> None:
+    paused = client.submit("agent", "delete 1 0 kept", session="moved")
+    with pytest.raises(Paused):
+        paused.result(20)
+    later = client.submit("agent", "effect 0 0 on", session="moved")
+    assert later.result(20) == "done on"
+    status = paused.status
+    assert (status.state, status.error) == ("superseded", f"its conversation was continued by run {later.id}")
+    assert paused.id in {one.id for one in client.runs(state="superseded")}
+    with pytest.raises(RunError, match=f"is superseded: its conversation was continued by run {later.id}"):
+        paused.result(0)
+    with pytest.raises(RunError, match=r"is superseded \(its conversation .*: only a paused run takes decisions"):
+        paused.approve()
+
+
+def check_wrong_answers(client) -> None:
+    asking = client.submit("agent", "ask_number 1 0 size")
+    with pytest.raises(Paused) as caught:
+        asking.result(20)
+    (question,) = caught.value.questions
+    with pytest.raises(RunError, match="answers"):
+        asking.answer(question, "many")
+    assert asking.status.state == "paused"
+    work = replace(work_of(client.workflows(asking.id)[0]), answers={question.id: "many"})
+    client.continue_run(asking.id, 1, work, 100, "")  # as a client that does not check it
+    wait_until(lambda: "many" in asking.status.error)
+    assert (asking.status.state, asking.status.questions) == ("paused", (question,))
+    asking.answer(question, 5)
+    assert asking.result(20) == "done size"
+
+
+def check_pickle(client, url, tmp_path) -> None:
+    mark = tmp_path / "unpickled"
+    handle = client.submit("agent", "effect 1 0 pickled", delay=1000)
+    change_to_pickle(url, handle.id, Mark(mark))
+    status = handle.status
+    assert (status.state, status.error) == ("failed", "its row in the queue is not JSON and was not read")
+    assert handle.id in {one.id for one in client.runs()}
+    client._dbos.set_workflow_delay(handle.id, delay_seconds=0)
+    with pytest.raises(RunError, match="not JSON"):
+        handle.result(20)
+    wait_until(lambda: client.workflows(handle.id)[0].status == "ERROR")  # the worker has had it
+    assert not mark.exists()
+
+
+class Mark:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def change_to_pickle(url: str, run: str, value: object) -> None:
+    """Change the row of a run as somebody can who may write the database."""
+    text = base64.b64encode(pickle.dumps({"args": (value,), "kwargs": {}})).decode()
+    where = f"WHERE workflow_uuid = '{run}'"
+    if url.startswith("postgresql"):
+        with closing(psycopg.connect(url, autocommit=True)) as connection:
+            connection.execute(f"UPDATE dbos.workflow_input SET inputs = '{text}' {where}")
+            connection.execute(f"UPDATE dbos.workflow_status SET serialization = 'py_pickle' {where}")
+    else:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///") + "-queue")) as file, file:
+            file.execute(f"UPDATE workflow_input SET inputs = '{text}' {where}")
+            file.execute(f"UPDATE workflow_status SET serialization = 'py_pickle' {where}")
+
+
+def check_deletion(client, url) -> None:
+    secrets = ("sesame0", "sesame1", "sesame2", "sesame3", "sesame4")
+    done = client.submit("agent", "effect 1 0 sesame0", id="deleted_one", key="ada")
+    done.result(20)
+    failed = client.submit("agent", "fail 1 0 sesame1", attempts=1)
+    with pytest.raises(RunError):
+        failed.result(20)
+    failed.retry()
+    with pytest.raises(RunError):
+        failed.result(20)
+    paused = client.submit("agent", "ask 1 0 sesame2")
+    with pytest.raises(Paused):
+        paused.result(20)
+    cancelled = client.submit("agent", "effect 1 0 sesame3", delay=1000)
+    cancelled.stop()
+    client.schedule("once", "* * * * * *", "agent", "effect 0 0 sesame4")
+    wait_until(lambda: any(one.state == "finished" for one in client.runs() if one.query.endswith("sesame4")))
+    client.unschedule("once")
+    time.sleep(1.5)
+    waiting = client.submit("agent", "effect 1 0 waits", delay=1000)
+    running = client.submit("agent", "effect 40 0.2 works")
+    wait_until(lambda: running.status.state == "running" and running.id in {run.id for run in runs(url)})
+    assert all(found_in_tables(url, label) for label in secrets)
+    delete(done.id, store=url)
+    assert not found_in_tables(url, "sesame0")
+    with pytest.raises(ConversationBusy, match=r"in progress|is queued for workers"):
+        delete(running.id, store=url)
+    prune(0, store=url)
+    assert not [label for label in secrets if found_in_tables(url, label)]
+    assert (waiting.status.state, waiting.status.query) == ("queued", "effect 1 0 waits")
+    assert (running.status.state, running.status.query) == ("running", "effect 40 0.2 works")
+    running.stop()
+    for handle in (done, failed, paused, cancelled):
+        assert handle.status.state == "deleted"
+    with pytest.raises(RunError, match="run deleted_one is deleted"):
+        client.submit("agent", "effect 1 0 sesame0", id="deleted_one").result(5)
+    with pytest.raises(RunError, match="is deleted: only a"):
+        paused.approve()
+    with pytest.raises(RunError, match="is deleted: only a"):
+        failed.retry()
+    assert not [label for label in secrets if found_in_tables(url, label)]
+
+
+def found_in_tables(url: str, label: str) -> list[str]:
+    """Return the tables of both schemas, or of both files, that have the text in any row."""
+    if url.startswith("postgresql"):
+        with closing(psycopg.connect(url)) as connection:
+            sql = "SELECT schemaname, tablename FROM pg_tables WHERE schemaname IN ('agentkit', 'dbos')"
+            names = [f"{schema}.{table}" for schema, table in connection.execute(sql).fetchall()]
+            assert len(names) > 15
+            rows = {name: connection.execute(f"SELECT t::text FROM {name} t").fetchall() for name in names}
+    else:
+        rows = {}
+        for path in (url.removeprefix("sqlite:///"), url.removeprefix("sqlite:///") + "-queue"):
+            with closing(sqlite3.connect(path)) as file:
+                for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                    rows[f"{path}.{name}"] = file.execute(f"SELECT * FROM {name}").fetchall()
+    return [name for name, found in rows.items() if label in str(found)]
 
 
 def check_schedule(client) -> None:

@@ -58,12 +58,18 @@ def ask(label: str, seconds: float) -> str:
 
 
 @tool(effect="read")
+def ask_number(label: str, seconds: float) -> str:
+    """Asks the person for a number."""
+    return str(ask_question(f"Which {label}?", int))
+
+
+@tool(effect="read")
 def die(label: str, seconds: float) -> str:
     """Ends the worker."""
     os.kill(os.getpid(), 9)
     return ""
 
 
-tools = [effect, delete, ask, die]
+tools = [effect, delete, ask, ask_number, die]
 agent = JsonAgent(*tools, model=QueryModel(), retries=0)
 changed = JsonAgent(*tools, model=QueryModel(), retries=0, description="A new version.")

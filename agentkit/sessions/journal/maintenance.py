@@ -8,16 +8,16 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ...core.errors import DefinitionError, RunError
-from ...core.lazy_names import display_with
 from ...core.masking import masked_repr
+from ...core.lazy_names import clean_ups, display_with
 from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool_message
 from ...engine.trace import Span, Trace
 from ...tools.results.result_text import render_text
@@ -221,32 +221,72 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
 
 
 def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
-    """Delete a run; with the last run of a conversation also its messages."""
-    with opened_store(store, must_exist=True) as opened:
-        _delete_run(opened, find_run(opened, run_id))
+    """Delete a run; with the last run of a conversation also its messages.
+
+    What workers keep of the run is removed too, but for its id.
+
+    Raises:
+        ConversationBusy: It is in progress, or is queued for workers.
+    """
+    with opened_store(store, must_exist=True) as opened, _opened_clean_ups(opened) as beside:
+        _delete_run(opened, find_run(opened, run_id), beside)
         opened.remove([(DELETE_SETUPS, ())])
 
 
 def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
-    """Delete the runs, finished or not, that have written nothing for `days`; return their number."""
+    """Delete the runs, finished or not, that have written nothing for `days`; return their number.
+
+    What workers keep of the runs is removed too, but for their ids.  A run that is queued or in progress stays.
+    """
     if not days >= 0:
         raise DefinitionError(f"prune: days must be a number >= 0, got {days!r}")
     count = 0
-    with opened_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened, _opened_clean_ups(opened) as beside:
         for run in list_runs(opened, "begun < ?", end := time.time() - days * SECONDS_PER_DAY):
             if run.seen >= end or run.state in ("running", "damaged"):
                 continue
             with suppress(ConversationBusy):  # it has just been resumed
-                _delete_run(opened, run)
+                _delete_run(opened, run, beside)
                 count += 1
+        for door in beside:
+            door.empty_others(end)
         if count:
             opened.remove([(DELETE_SETUPS, ())])
     return count
 
 
-def _delete_run(store: Store, run: RunInfo) -> None:
+class CleanUp(Protocol):
+    """What a door keeps of the runs of a journal, see `register_clean_ups`."""
+
+    def empty(self, run: str) -> bool:
+        """Remove what the door has of a run; return False if the run is queued or in progress there, and stays."""
+        ...
+
+    def empty_others(self, before: float) -> None:
+        """Remove the runs that ended before a time and are not in the journal."""
+        ...
+
+    def close(self) -> None:
+        """Release what the door has opened."""
+        ...
+
+
+@contextmanager
+def _opened_clean_ups(store: Store) -> Iterator[list[CleanUp]]:
+    """Open what the doors keep beside the journal."""
+    opened = [open_clean_up(store) for table, open_clean_up in clean_ups().items() if store.has_table(table)]
+    try:
+        yield opened
+    finally:
+        for door in opened:
+            door.close()
+
+
+def _delete_run(store: Store, run: RunInfo, beside: Sequence[CleanUp]) -> None:
     lease = store.lease(run.conversation, f"run {run.id}")
     try:
+        if not all(door.empty(run.id) for door in beside):
+            raise ConversationBusy(f"run {run.id} is queued for workers. Stop it first, or wait until it has ended.")
         store.append([*_removal_statements(store, run)])
     finally:
         lease.release()

@@ -310,6 +310,10 @@ class PostgresStore(Store):
         """Return the rows of a query."""
         return self._connection.attempt(lambda: self._connection.rows(sql, values))
 
+    def has_table(self, name: str) -> bool:
+        """Return whether the schema has a table of this name."""
+        return bool(self.read("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = ?", SCHEMA, name))
+
     def snapshot(self) -> AbstractContextManager[None]:
         """Let all queries of this thread inside the block see the same state; other threads wait."""
         return self._connection.snapshot()

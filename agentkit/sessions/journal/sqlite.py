@@ -169,6 +169,10 @@ class SqliteStore(Store):
         with self.lock, self._errors():
             return self._file.execute(sql, values).fetchall()
 
+    def has_table(self, name: str) -> bool:
+        """Return whether the file has a table of this name."""
+        return bool(self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all queries of this thread inside the block see the same state of the file; others wait."""

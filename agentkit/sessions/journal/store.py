@@ -77,6 +77,10 @@ class Store(ABC):
         """Return the rows of a query."""
 
     @abstractmethod
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a table of this name beside those of the journal."""
+
+    @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
         """Let all queries of this thread inside the block see the same state; other threads wait."""
 

@@ -1,0 +1,241 @@
+"""The tables in which DBOS keeps the queue, for what it has no function for: statements that run all or not at all.
+
+In PostgreSQL they are in the schema `dbos` of the journal's database, in SQLite in a file beside the journal.
+
+Runs of one session wait for their turn: each is submitted with a delay that never ends, and is admitted to the queue of
+its agent when no run of the session before it is unfinished.
+"""
+
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..sessions.journal.location import JournalError, is_url
+from ..sessions.journal.store import Statement, Store
+from .work import CONTINUED
+
+APPLICATION_NAME = "agentkit"
+"""The name of the application in DBOS, and its version: workers with other tools take over each other's runs."""
+WORKFLOW = "agentkit.run"
+SCHEDULED = "agentkit.scheduled"
+"""The names of the workflows: a run, and the beginning of a scheduled one."""
+LOCK_SECONDS = 10.0
+"""Seconds that a statement waits for the lock of another process."""
+WAITING_SECONDS = 1e11
+"""The delay of a run that waits for its turn in a session."""
+WAITING_MILLISECONDS = 90_000_000_000_000
+"""The end of such a delay is later than this time in milliseconds since 1970."""
+UNFINISHED_STATUSES = ("ENQUEUED", "PENDING", "DELAYED")
+"""The statuses of DBOS of a run that is queued or running."""
+CONTENTS = {
+    "workflow_output": "workflow_uuid",
+    "operation_outputs": "workflow_uuid",
+    "workflow_events": "workflow_uuid",
+    "workflow_events_history": "workflow_uuid",
+    "streams": "workflow_uuid",
+    "notifications": "destination_uuid",
+}
+"""The tables of DBOS with what a workflow has done, and their columns with its id."""
+BEFORE_ALL = -(1 << 50)
+"""Added to the time of a continuation, which comes before all other runs of its session."""
+
+
+class QueueTables:
+    """The tables of DBOS; its errors are `JournalError`s."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._file: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+        self._is_server = is_url(store.place)
+        if not self._is_server:
+            path = queue_file(store)
+            self._file = sqlite3.connect(path, LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+            self._file.execute("PRAGMA secure_delete=on")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            with self._lock:
+                self._file.close()
+
+    def create_index(self) -> None:
+        """Create what finds the unfinished runs of a session."""
+        statuses = ", ".join(f"'{status}'" for status in UNFINISHED_STATUSES)
+        sql = f"ON {self._table('workflow_status')} (({self._attribute('session')})) WHERE status IN ({statuses})"
+        self._append([(f"CREATE INDEX IF NOT EXISTS agentkit_sessions {sql}", ())])
+
+    def admit(self, session: str = "", *, ended: str = "") -> None:
+        """Let the next run of a session into the queue of its agent, or without a name those of all sessions.
+
+        Args:
+            session: The name of the session.
+            ended: A workflow that has its outcome, although DBOS has not written it yet.
+        """
+        table = self._table("workflow_status")
+        of_session = f"AND {self._attribute('session', 'w')} = ?" if session else ""
+        sql = (
+            f"UPDATE {table} SET status = 'ENQUEUED', delay_until_epoch_ms = ? WHERE status = 'DELAYED' "
+            f"AND workflow_uuid IN (SELECT w.workflow_uuid FROM {table} w WHERE w.status = 'DELAYED' "
+            f"AND w.delay_until_epoch_ms > {WAITING_MILLISECONDS} AND w.name = '{WORKFLOW}' "
+            f"AND {self._due('w')} <= ? {of_session} "
+            f"AND NOT EXISTS (SELECT 1 FROM {table} o WHERE o.status IN ('ENQUEUED', 'PENDING', 'DELAYED') "
+            f"AND {self._attribute('session', 'o')} = {self._attribute('session', 'w')} "
+            "AND o.workflow_uuid != w.workflow_uuid AND o.workflow_uuid != ? "
+            f"AND (o.status != 'DELAYED' OR ({self._due('o')} <= ? AND "
+            f"({self._due('o')}, {self._number('at', 'o')}) < ({self._due('w')}, {self._number('at', 'w')})))))"
+        )
+        waiting = f"SELECT 1 FROM {table} WHERE status = 'DELAYED' AND delay_until_epoch_ms > {WAITING_MILLISECONDS}"
+        if session or self._read(f"{waiting} LIMIT 1"):
+            now = int(time.time() * 1000)
+            self._append([(sql, (now, now, *([session] if session else []), ended, now))])
+
+    def workers(self) -> list[str]:
+        """Return the workers that have runs in progress, as far as the queue knows."""
+        sql = f"SELECT DISTINCT executor_id FROM {self._table('workflow_status')} WHERE status = 'PENDING' "
+        return [worker for (worker,) in self._read(f"{sql} AND name IN ('{WORKFLOW}', '{SCHEDULED}')") if worker]
+
+    def release(self, worker: str) -> None:
+        """Put the runs of a dead worker back into their queues, in their old places."""
+        sql = (
+            f"UPDATE {self._table('workflow_status')} SET status = 'ENQUEUED', owner_xid = NULL, "
+            "started_at_epoch_ms = NULL, recovery_attempts = 0 "
+            f"WHERE status = 'PENDING' AND executor_id = ? AND name IN ('{WORKFLOW}', '{SCHEDULED}')"
+        )
+        self._append([(sql, (worker,))])
+
+    def read_all(self) -> list[tuple[str, str, str, int]]:
+        """Return the id, the name, the status and the time of the last change (in ms) of all workflows of agentkit."""
+        sql = f"SELECT workflow_uuid, name, status, updated_at FROM {self._table('workflow_status')}"
+        return self._read(f"{sql} WHERE name IN ('{WORKFLOW}', '{SCHEDULED}')")
+
+    def has_unfinished(self, workflows: Sequence[str]) -> bool:
+        """Return whether one of the workflows is queued or running."""
+        marks = ", ".join("?" * len(workflows))
+        sql = f"SELECT status FROM {self._table('workflow_status')} WHERE workflow_uuid IN ({marks})"
+        return any(status in UNFINISHED_STATUSES for (status,) in self._read(sql, *workflows))
+
+    def empty(self, workflows: Sequence[str]) -> None:
+        """Remove the contents of workflows that have ended; their ids stay, so that none begins a second time."""
+        marks = ", ".join("?" * len(workflows))
+        existing = self._list_tables()
+        deleted = [
+            (f"DELETE FROM {self._table(name)} WHERE {column} IN ({marks})", workflows)
+            for name, column in CONTENTS.items()
+            if name in existing
+        ]
+        inputs = f"UPDATE {self._table('workflow_input')} SET inputs = NULL WHERE workflow_uuid IN ({marks})"
+        rest = "inputs = NULL, output = NULL, error = NULL, attributes = NULL"
+        status = f"UPDATE {self._table('workflow_status')} SET {rest} WHERE workflow_uuid IN ({marks})"
+        self._append([*deleted, *([(inputs, workflows)] if "workflow_input" in existing else []), (status, workflows)])
+
+    def _list_tables(self) -> set[str]:
+        of_server = "SELECT tablename FROM pg_tables WHERE schemaname = 'dbos'"
+        found = self._read(of_server if self._is_server else "SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {name for (name,) in found}
+
+    def _table(self, name: str) -> str:
+        return f"dbos.{name}" if self._is_server else name
+
+    def _attribute(self, name: str, alias: str = "") -> str:
+        column = f"{alias}.attributes" if alias else "attributes"
+        return f"({column} ->> '{name}')" if self._is_server else f"json_extract({column}, '$.{name}')"
+
+    def _number(self, name: str, alias: str) -> str:
+        return f"CAST({self._attribute(name, alias)} AS bigint)"
+
+    def _due(self, alias: str) -> str:
+        """The time from which a run may begin: it is the order of a session, by the clock of the database."""
+        return f"({alias}.created_at + {self._number('delay', alias)})"
+
+    def _append(self, statements: Sequence[Statement]) -> None:
+        if self._file is None:
+            self._store.append(statements)
+            return
+        with self._lock:
+            try:
+                self._file.execute("BEGIN IMMEDIATE")
+                with self._file:
+                    for sql, values in statements:
+                        self._file.execute(sql, values)
+            except sqlite3.Error as error:
+                raise JournalError(f"the queue of {self._store.named}: {error}") from error
+
+    def _read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        if self._file is None:
+            return self._store.read(sql, *values)
+        with self._lock:
+            try:
+                return self._file.execute(sql, values).fetchall()
+            except sqlite3.Error as error:
+                raise JournalError(f"the queue of {self._store.named}: {error}") from error
+
+
+class QueueCleanUp:
+    """Removes what the queue and the workers have of runs that are deleted from the journal."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tables = QueueTables(store) if is_url(store.place) or Path(queue_file(store)).exists() else None
+        self._workflows = defaultdict[str, list[str]](list)
+        self._changed = defaultdict[str, int](int)
+        for workflow, name, _, changed in self._tables.read_all() if self._tables else ():
+            run = run_of_schedule(workflow) if name == SCHEDULED else workflow.partition(CONTINUED)[0]
+            self._workflows[run].append(workflow)
+            self._changed[run] = max(self._changed[run], changed)
+
+    def empty(self, run: str) -> bool:
+        """Remove the query, the outcome, the events and the attempts of a run; its id stays.
+
+        Returns:
+            Whether the run has ended for the queue, or is not there; nothing is removed from one that is queued or
+            running.
+        """
+        if self._tables is None or run not in self._workflows:
+            return True
+        known = self._workflows[run]
+        next_number = sum(workflow.partition(CONTINUED)[0] == run for workflow in known)
+        if self._tables.has_unfinished([*known, f"{run}{CONTINUED}{next_number}"]):
+            return False
+        self._tables.empty(known)
+        marks = ", ".join("?" * len(known))
+        attempts = f"DELETE FROM run_attempts WHERE workflow IN ({marks})", known
+        self._store.append([("DELETE FROM run_events WHERE run = ?", (run,)), attempts])
+        return True
+
+    def empty_others(self, before: float) -> None:
+        """Remove runs that ended before a time and are not in the journal: those stopped while queued, say."""
+        old = [run for run, changed in self._changed.items() if changed < before * 1000]
+        kept = {run for (run,) in self._store.read("SELECT id FROM runs")} if old else set()
+        for run in old:
+            if run not in kept:
+                self.empty(run)
+
+    def close(self) -> None:
+        """Close the queue."""
+        if self._tables is not None:
+            self._tables.close()
+
+
+def queue_file(store: Store) -> str:
+    """Return the path of the queue beside a journal in a file."""
+    return f"{os.fspath(store.place)}-queue"
+
+
+def run_of_schedule(workflow: str) -> str:
+    """Return the id of the run that a workflow of a schedule submits."""
+    return re.sub(r"[^\w.:-]", "-", workflow.removeprefix("sched-"))
+
+
+def session_options(session: str, delay: float = 0.0, *, is_continued: bool = False) -> dict[str, Any]:
+    """Return the options of DBOS for a run: when it begins, and its place in its session."""
+    if not session:
+        return {"delay_seconds": delay} if delay else {}
+    attributes = {"session": session, "delay": BEFORE_ALL if is_continued else int(delay * 1000), "at": time.time_ns()}
+    return {"delay_seconds": WAITING_SECONDS, "attributes": attributes}
