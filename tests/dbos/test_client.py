@@ -5,16 +5,19 @@ import re
 import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
+from dbos._serialization import DBOSDefaultSerializer, deserialize_value
 
 from agentkit import DefinitionError, JsonAgent, RunError
 from agentkit.cli import main
 from agentkit.dbos import Client, Worker
 from agentkit.dbos.database import check_sqlite
 from agentkit.dbos.work import QueuedRun, error_outcome
-from agentkit.journal import JournalError, runs
+from agentkit.journal import JournalError, prune, runs
 from agentkit.testing import ScriptedModel, answer
 
 
@@ -108,6 +111,73 @@ def test_the_queue_holds_json_and_no_pickle(client, url):
     file.close()
     assert QueuedRun.decode(json.loads(text)["positionalArgs"][0]).query == "Grüße"
     assert kind == "portable_json"
+
+
+def rows_of(url, sql):
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///") + "-queue")) as file:
+        return file.execute(sql).fetchall()
+
+
+def test_runs_of_a_session_are_admitted_one_after_the_other(client, url):
+    def admitted():
+        sql = "SELECT workflow_uuid FROM workflow_status WHERE status = 'ENQUEUED' ORDER BY workflow_uuid"
+        return [run for (run,) in rows_of(url, sql)]
+
+    names = ["a1", "a2", "a3", "b1", "b2"]
+    for place, name in enumerate(names):
+        client.submit("other" if name == "a2" else "agent", "Hello", session=name[0], id=name, priority=9 - place)
+    client.submit("agent", "Hello", id="free")
+    assert admitted() == ["a1", "b1", "free"]
+    assert {status.state for status in client.runs()} == {"queued"}
+    client.run("a1").stop()
+    client.submit("agent", "Hello", session="a", id="a4")
+    assert admitted() == ["a2", "b1", "free"]
+    client.run("a1").retry()  # before those that wait
+    client.run("a2").stop()
+    client.submit("agent", "Hello", session="a", id="a5")
+    assert admitted() == ["a1~1", "b1", "free"]
+    client.submit("agent", "Hello", session="late", id="late1", delay=1000)
+    client.submit("agent", "Hello", session="late", id="late2")
+    assert admitted() == ["a1~1", "b1", "free", "late2"]
+
+
+class Mark:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_a_row_that_is_marked_as_pickle_is_refused_and_the_program_may_use_pickle_itself(client, url, tmp_path):
+    handle = client.submit("agent", "Hello")
+    text = DBOSDefaultSerializer.serialize({"args": (Mark(tmp_path / "mark"),), "kwargs": {}})
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///") + "-queue")) as file, file:
+        file.execute("UPDATE workflow_input SET inputs = ?", (text,))
+        file.execute("UPDATE workflow_status SET serialization = 'py_pickle'")
+    assert handle.status.error == "its row in the queue is not JSON and was not read"
+    handle.stop()
+    with pytest.raises(RunError, match="its work is not in the queue any more"):
+        handle.retry()
+    assert [status.id for status in client.runs()] == [handle.id]
+    assert not (tmp_path / "mark").exists()
+    deserialize_value(text, "py_pickle", DBOSDefaultSerializer)["args"][0].close()  # as the program itself does
+    assert (tmp_path / "mark").exists()
+
+
+def test_runs_that_were_stopped_in_the_queue_are_pruned_there(client, url):
+    stopped = client.submit("agent", "secret of Ada", id="ada")
+    kept = client.submit("agent", "secret of Bo", delay=1000)
+    stopped.stop()
+    time.sleep(0.01)
+    assert prune(0, store=url) == 0
+    assert (stopped.status.state, kept.status.query) == ("deleted", "secret of Bo")
+    client.submit("agent", "secret of Ada", id="ada")
+    assert stopped.status.state == "deleted"
+    texts = str(rows_of(url, "SELECT * FROM workflow_input") + rows_of(url, "SELECT * FROM workflow_status"))
+    assert ("of Ada" in texts, "of Bo" in texts) == (False, True)
 
 
 def test_decisions_that_are_not_json_are_refused():
