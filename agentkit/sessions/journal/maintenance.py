@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from ...core.errors import DefinitionError, RunError
-from ...core.masking import masked_repr
 from ...core.lazy_names import clean_ups, display_with
+from ...core.masking import masked_repr
 from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool_message
 from ...engine.trace import Span, Trace
 from ...tools.results.result_text import render_text
