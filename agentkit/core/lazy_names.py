@@ -1,8 +1,8 @@
 """Names that are loaded when they are used: of public modules, of functions that display a value, and of doors.
 
 A door is an optional part of the package that a keyword of a lower room can open.  The public face fills the table of
-doors when `agentkit` is imported, so the rooms know a door by its short name alone.  What
-doors keep beside a journal is removed by the places in a second table.
+doors when `agentkit` is imported, so the rooms know a door by its short name alone.  It fills a second table with what
+removes the rows of doors beside a journal.
 """
 
 import sys
