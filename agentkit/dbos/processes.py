@@ -18,6 +18,7 @@ from ..core.errors import DefinitionError
 
 MODULES = ("dbos", "psycopg", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite")
 """What a worker imports when it starts."""
+ENDING = (signal.SIGTERM, signal.SIGINT)
 LONG_LIFE_SECONDS = 1.0
 MIN_PAUSE = 0.1
 MAX_PAUSE = 5.0
@@ -63,13 +64,15 @@ class Processes:
             with suppress(ImportError):
                 import_module(module)
         gc.freeze()  # the processes share what is not touched
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ENDING:
             signal.signal(number, lambda *_: self._end())
         was_ready = False
         failure = 0
         while self._running or not self._is_over:
             while not self._is_over and len(self._running) < self._number:
+                signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until the process has handlers of its own
                 self._running[self._start()] = time.monotonic()
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             pid, status = os.wait()
             lived = time.monotonic() - self._running.pop(pid, 0.0)
             code = os.waitstatus_to_exitcode(status)
@@ -111,8 +114,9 @@ class Processes:
 
 def _watch(life: int, stop: Callable[[], None]) -> None:
     """Call `stop` at SIGTERM, at SIGINT, and when the parent process has ended."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         signal.signal(number, lambda *_: stop())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
     def wait() -> None:
         os.read(life, 1)
