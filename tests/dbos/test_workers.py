@@ -100,7 +100,7 @@ def test_worker_processes_are_replaced_and_end_with_their_parent(start):
     boss = start("--processes", "2").wait_ready()
     processes = boss.processes()
     boss.kill()
-    wait_until(lambda: not any(os.path.exists(f"/proc/{process}") for process in processes), 40)
+    wait_until(lambda: not any(os.path.exists(f"/proc/{process}") for process in processes))
 
 
 def test_worker_processes_that_cannot_begin_end_the_command(start, tmp_path):
