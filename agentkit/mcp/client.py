@@ -17,6 +17,7 @@ from mcp import Client
 
 from ..core.background import run_coroutine, start_coroutine
 from ..core.context import RunContext
+from ..core.errors import ToolError
 from ..core.labels import Label, with_label
 from ..core.messages import Message
 from ..core.portable import to_portable_name
@@ -226,7 +227,12 @@ class MCPServer:
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
         options = to_input_responses(run.answered if run is not None else None)
         ask = find_ask(self.name)
-        result = await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
+        result, unanswered = await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
+        if unanswered:
+            raise ToolError(
+                f"the server {self.name!r} asked a question in the middle of the call, which was dismissed: "
+                f"{unanswered}. The call ended with: {render_blocks(result.content).text}"
+            )
         if isinstance(result, types.InputRequiredResult):
             raise to_questions(self.name, result)
         if self._reader not in self._listed and any(isinstance(block, types.ResourceLink) for block in result.content):

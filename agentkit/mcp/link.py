@@ -22,7 +22,7 @@ from ..core.errors import RunError, ToolError
 from ..core.masking import mask
 from ..tools.toolset import ServerLogged
 from .config import Endpoint, Transport
-from .questions import Ask
+from .questions import Ask, OpenCall, answer_for
 
 MAX_PAGES = 100
 """Pages of one list that are read."""
@@ -32,6 +32,8 @@ REFRESH_SECONDS = 0.2
 SETTLE_SECONDS = 5.0
 """The longest time that a call waits for the list of tools that changed meanwhile."""
 CLOSE_SECONDS = 10.0
+ABANDONED_SECONDS = 60.0
+"""The time in which a server may still ask a question for a call that was abandoned."""
 ROUND_WAITS = (0.05, 0.1, *[0.25] * 8)
 """Seconds between the rounds of a call in which the server only wants its own state back."""
 
@@ -44,7 +46,9 @@ class Connection:
         timeout: Seconds until it must be open.
         on_tools: Called with each list of the server's tools, and whether it lists resources.
         on_log: Called with each log message of the server.
-        on_question: Answers a question that the server asks in the middle of a call.
+
+    Attributes:
+        calls: The calls that the server works on, the oldest first.
     """
 
     def __init__(
@@ -53,13 +57,12 @@ class Connection:
         timeout: float,
         on_tools: Callable[[Sequence[types.Tool], bool], None],
         on_log: Callable[[types.LoggingMessageNotificationParams], None],
-        on_question: Ask,
     ) -> None:
         self._endpoint = endpoint
         self._timeout = timeout
         self._on_tools = on_tools
         self._on_log = on_log
-        self._on_question = on_question
+        self.calls: list[OpenCall] = []
         self.transport = Transport()
         self.is_lost = False
         self._client: Client | None = None
@@ -191,7 +194,7 @@ class Connection:
             await asyncio.wait([self._refresh], timeout=SETTLE_SECONDS)
 
     async def _answer(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:  # noqa: ARG002
-        return await self._on_question(params)
+        return await answer_for(self.calls, params)
 
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
         self._on_log(params)
@@ -282,7 +285,6 @@ class ServerLink:
         self._users = 0
         self._connections: list[Connection] = []
         self._channels: dict[int, tuple[Channel, int]] = {}
-        self._asks: list[Ask] = []
         self._log_gate = EventGate()
 
     @property
@@ -321,7 +323,7 @@ class ServerLink:
         if connection is None or not connection.is_usable:
             if connection is not None:
                 connection.end()
-            connection = Connection(self._endpoint, self._timeout, self._on_tools, self._log, self._answer)
+            connection = Connection(self._endpoint, self._timeout, self._on_tools, self._log)
             self._connections = [*(entry for entry in self._connections if not entry.is_over), connection]
         try:
             await connection.wait()
@@ -338,11 +340,11 @@ class ServerLink:
         run: RunContext[Any] | None = None,
         ask: Ask | None = None,
         **options: Any,
-    ) -> Any:
+    ) -> tuple[Any, str]:
         """Call a tool; progress and log messages become events of `run`, and `ask` answers questions meanwhile.
 
         Returns:
-            A `CallToolResult` or an `InputRequiredResult`.
+            A `CallToolResult` or an `InputRequiredResult`, and why a question of the server has no answer, "" if none.
 
         Raises:
             ToolError: The call failed; the text is for the model.
@@ -352,9 +354,16 @@ class ServerLink:
         except RunError as error:
             raise ToolError(f"{error} The call was not sent, so it had no effect.") from error
         self._add_channel(run, 1)
-        self._asks += [ask] if ask else []
+        opened = OpenCall(run.channel if run is not None else object(), ask)
+        connection.calls.append(opened)
+        is_abandoned = False
         try:
-            return await connection.call(tool, arguments, progress_callback=_report_progress(run), **options)
+            result = await connection.call(tool, arguments, progress_callback=_report_progress(run), **options)
+            return result, opened.unanswered
+        except asyncio.CancelledError:
+            opened.ask = None
+            is_abandoned = True
+            raise
         except MCPError as error:
             raise ToolError(self._describe_error(error)) from error
         except ValidationError as error:
@@ -368,8 +377,10 @@ class ServerLink:
             raise ToolError(f"the server {self._name!r}: {_shorten(error)}; {UNKNOWN_EFFECT}") from error
         finally:
             self._add_channel(run, -1)
-            if ask:
-                self._asks.remove(ask)
+            if is_abandoned:
+                asyncio.get_running_loop().call_later(ABANDONED_SECONDS, connection.calls.remove, opened)
+            else:
+                connection.calls.remove(opened)
             await connection.settle()
 
     async def ask(self, request: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
@@ -415,10 +426,6 @@ class ServerLink:
             self._channels[key] = run.channel, calls
         else:
             del self._channels[key]
-
-    async def _answer(self, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Answer a question that the server asks in the middle of a call, by what answers for the latest call."""
-        return await self._asks[-1](params) if self._asks else types.ElicitResult(action="cancel")
 
     def _log(self, message: types.LoggingMessageNotificationParams) -> None:
         if self._log_gate.lets_pass():

@@ -1,6 +1,7 @@
 """A server that asks for input before it answers a call: its requests as questions, and answers as responses."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,8 +19,47 @@ from ..tools.questions import explain_answer
 MAX_QUESTION_CHARS = 2_000
 YES_OR_NO: Mapping[str, Any] = {"type": "boolean"}
 
-Ask: TypeAlias = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult]]
-"""Answers a question in the middle of a call."""
+Ask: TypeAlias = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult | str]]
+"""Answers a question in the middle of a call; a text is the reason why it has no answer."""
+NOT_ASKED = "no person could be asked in the middle of the call"
+NO_ANSWER = "the person was asked and gave no answer"
+UNCLEAR = (
+    "calls of several runs were open, and the server did not say which of them its question belongs to. "
+    "No person was asked. Call it again later, or give each run a server of its own"
+)
+
+
+@dataclass(eq=False, slots=True)
+class OpenCall:
+    """A call that a server works on, and what answers the questions that it asks meanwhile.
+
+    Attributes:
+        run: Identifies the run that made the call.
+        ask: Answers; None where no person can be asked.
+        unanswered: Why a question was dismissed; "" if none was.
+    """
+
+    run: object
+    ask: Ask | None
+    unanswered: str = ""
+
+
+async def answer_for(calls: list[OpenCall], params: types.ElicitRequestParams) -> types.ElicitResult:
+    """Answer a question of a server by what answers for its open calls.
+
+    The handshake era does not say which call a question belongs to.  So it is put to a person only where all open
+    calls are of one run; otherwise another run's person would answer.  A dismissed question is noted in the calls.
+    """
+    answered: types.ElicitResult | str = NOT_ASKED
+    if len({id(call.run) for call in calls}) > 1:
+        answered = UNCLEAR
+    elif ask := next((call.ask for call in reversed(calls) if call.ask is not None), None):
+        answered = await ask(params)
+    if not isinstance(answered, str):
+        return answered
+    for call in calls:
+        call.unanswered = answered
+    return types.ElicitResult(action="cancel")
 
 
 def to_questions(server: str, required: types.InputRequiredResult) -> InputRequired:
@@ -58,16 +98,20 @@ def find_ask(server: str) -> Ask | None:
         return None
     decide = partial(function.answer, problem="") if isinstance(function, Person) else function
 
-    async def ask(params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def ask(params: types.ElicitRequestParams) -> types.ElicitResult | str:
         question = _to_question(server, "", params)
         value = None
         try:
             async for event in Consult(decide, question).aperform():
                 value = event.value if isinstance(event, Done) else value
         except Paused:
-            value = None
-        if value is None or isinstance(value, Paused) or value is Paused or explain_answer(question, value):
-            return types.ElicitResult(action="cancel")
+            return NOT_ASKED
+        if isinstance(value, Paused) or value is Paused:
+            return NOT_ASKED
+        if value is None:
+            return NO_ANSWER
+        if problem := explain_answer(question, value):
+            return f"the answer was not valid: {problem}"
         return _to_response(_find_kind(params), value)
 
     return ask

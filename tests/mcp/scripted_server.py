@@ -37,16 +37,18 @@ class Scripted:
 
     def run(self) -> None:
         for line in sys.stdin:
-            request = json.loads(line)
-            self.note(request)
-            method = request.get("method", "").replace("/", "_")
-            if "id" in request and method:
-                handle = getattr(self, method, None)
-                if handle is None:
-                    error = {"code": -32601, "message": "Method not found"}
-                    send({"jsonrpc": "2.0", "id": request["id"], "error": error})
-                else:
-                    handle(request)
+            self.receive(json.loads(line))
+
+    def receive(self, request: dict) -> None:
+        self.note(request)
+        method = request.get("method", "").replace("/", "_")
+        if "id" in request and method:
+            handle = getattr(self, method, None)
+            if handle is None:
+                error = {"code": -32601, "message": "Method not found"}
+                send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+            else:
+                handle(request)
 
     def note(self, request: dict) -> None:
         """Append what arrives to the file of the test."""
@@ -320,6 +322,29 @@ class Asks(Scripted):
         params = {"mode": "form", "message": "Which day?", "requestedSchema": schema}
         send({"jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params})
         return text(json.dumps(json.loads(sys.stdin.readline())["result"]))
+
+
+class AsksOneOfTwo(Asks):
+    """The handshake era: `book` asks only while `wait` is open, too; both end when the answer is there."""
+
+    tools = [tool("book"), tool("wait")]
+
+    def __init__(self):
+        self.opened = {}
+
+    def receive(self, request):
+        if request.get("id") == "question":
+            answer(self.opened["book"], text(json.dumps(request["result"])))
+            answer(self.opened["wait"], text("waited"))
+        else:
+            super().receive(request)
+
+    def tools_call(self, request):
+        self.opened[request["params"]["name"]] = request
+        if len(self.opened) == 2:
+            schema = {"type": "object", "properties": self.properties, "required": ["date"]}
+            params = {"mode": "form", "message": "Which day?", "requestedSchema": schema}
+            send({"jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params})
 
 
 class Fails(Scripted):

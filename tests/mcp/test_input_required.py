@@ -1,5 +1,6 @@
 """A server that asks for input pauses the run; the answer continues the call, also in another process."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from servers import ANSWER, contents, leftovers, scripted
 
 from agentkit import JsonAgent, Paused, RunError, Session
-from agentkit.testing import ScriptedModel, call
+from agentkit.testing import ScriptedModel, call, calls
 
 
 @pytest.fixture(autouse=True)
@@ -99,10 +100,64 @@ def test_a_question_in_the_middle_of_a_call_is_answered_by_a_function(world):
     assert ask_in_the_middle(world, on_question=answer)["content"] == {"date": "Monday", "guests": 3}
 
 
-def test_a_question_in_the_middle_of_a_call_is_dismissed_where_nothing_answers(world):
-    assert ask_in_the_middle(world) == {"action": "cancel"}
-    assert ask_in_the_middle(world, on_question=lambda question: None) == {"action": "cancel"}
-    assert ask_in_the_middle(world, on_question=lambda question: {}) == {"action": "cancel"}  # the date is missing
+@pytest.mark.parametrize(
+    ("respond", "reason"),
+    [
+        (None, "no person could be asked in the middle of the call"),
+        (lambda question: None, "the person was asked and gave no answer"),
+        (lambda question: {}, "the answer was not valid: 'date' is a required property"),
+    ],
+    ids=["nobody", "no answer", "wrong answer"],
+)
+def test_a_question_in_the_middle_of_a_call_that_has_no_answer_is_dismissed_and_the_model_reads_why(
+    world, respond, reason
+):
+    agent = JsonAgent(scripted("Asks"), model=ScriptedModel(call("book"), ANSWER), on_question=respond)
+    (text,) = contents(world.run(agent, "q"))
+    assert reason in text
+    assert '{"action": "cancel"}' in text
+
+
+def test_a_person_is_not_asked_a_question_that_may_belong_to_another_run():
+    """Two runs share an open server: it asks during both calls, and does not say whose question it is."""
+    asked = []
+
+    def answer_of(name):
+        return lambda question: (asked.append(name), {"date": name})[1]
+
+    async def both():
+        server = scripted("AsksOneOfTwo")
+        runs = {"book": "Ada", "wait": "Bob"}
+        async with server:
+            agents = [
+                JsonAgent(server, model=ScriptedModel(call(tool), ANSWER), on_question=answer_of(name))
+                for tool, name in runs.items()
+            ]
+            return await asyncio.gather(*(agent.arun("q") for agent in agents))
+
+    texts = [contents(result)[0] for result in asyncio.run(both())]
+    assert asked == []
+    assert all("calls of several runs were open" in text for text in texts)
+    assert '{"action": "cancel"}' in texts[0]
+
+
+def test_a_question_for_a_call_that_was_abandoned_reaches_no_other_run():
+    asked = []
+    with scripted("AsksOneOfTwo") as server:
+        gone = JsonAgent(server, model=ScriptedModel(call("wait"), ANSWER), tool_timeout=0.2)
+        assert "TimedOut" in contents(gone.run("q"))[0]
+        agent = JsonAgent(server, model=ScriptedModel(call("book"), ANSWER), on_question=asked.append)
+        (text,) = contents(agent.run("q"))
+    assert asked == []
+    assert "calls of several runs were open" in text
+
+
+def test_a_question_during_two_calls_of_one_run_is_answered_by_its_person():
+    model = ScriptedModel(calls(call("book"), call("wait")), ANSWER)
+    agent = JsonAgent(scripted("AsksOneOfTwo"), model=model, on_question=lambda question: {"date": "Monday"})
+    booked, waited = contents(agent.run("q"))
+    assert json.loads(booked)["content"] == {"date": "Monday", "guests": 2}
+    assert waited == "waited"
 
 
 KILLED = """
