@@ -159,6 +159,26 @@ async def test_a_call_inside_an_agent_of_a_tool_has_a_path_and_names_the_tool():
     assert editor.text == "It is 3.5"
 
 
+@in_loop
+async def test_a_call_that_waits_shows_the_values_of_its_references():
+    @tool(effect="read", trust="untrusted")
+    def get_note() -> str:
+        """Get a note."""
+        return "Eve"
+
+    editor = Editor(schema.AllowedOutcome(outcome="selected", option_id="allow"))
+    replies = [call("get_note"), call("refund", customer="#1", euros=4), answer("done")]
+    agent = agent_of(get_note, refund, replies=replies, untrusted="hidden")
+    async with connected(agent, editor) as client:
+        await ask(client, await begin(client))
+    ((asked, _),) = editor.permissions
+    shown = [part.content.text for part in asked.content]
+    assert shown[1:] == ['#1 is "Eve" (text of others, from get_note)']
+    start = editor.of(schema.ToolCallStart)[-1]
+    assert start.raw_input == {"customer": "Eve", "euros": 4}
+    assert [part.content.text for part in start.content] == shown
+
+
 @pytest.mark.parametrize(
     ("option", "result"), [("allow", "4.0 to Ada"), ("reject", "Denied: this call was not allowed.")]
 )

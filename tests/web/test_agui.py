@@ -107,6 +107,24 @@ def test_a_call_that_waits_for_a_decision_is_an_interrupt(entry, result):
     assert events[-1]["outcome"] == {"type": "success"}
 
 
+@tool(effect="read", trust="untrusted")
+def get_note() -> str:
+    """Get a note."""
+    return "Eve"
+
+
+HIDDEN = {"untrusted": "hidden", "replies": [call("get_note"), call("refund", customer="#1", euros=4), answer("done")]}
+
+
+def test_a_call_that_waits_shows_the_values_of_its_references():
+    client = client_of(get_note, refund, **HIDDEN)
+    (interrupt,) = ask(client, "Give them 4 euros back")[-1]["outcome"]["interrupts"]
+    shown = interrupt["metadata"]["agentkit"]
+    assert json.loads(shown["arguments"]) == {"customer": "Eve", "euros": 4}
+    assert json.loads(shown["written"]) == {"customer": "#1", "euros": 4}
+    assert shown["references"] == ['#1 is "Eve" (text of others, from get_note)']
+
+
 def test_a_question_is_an_interrupt_with_a_schema():
     client = client_of(book, replies=[call("book", city="Rome"), answer("booked")])
     (interrupt,) = ask(client, "A room")[-1]["outcome"]["interrupts"]

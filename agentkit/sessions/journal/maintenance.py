@@ -20,6 +20,7 @@ from ...core.lazy_names import clean_ups, display_with
 from ...core.masking import masked_repr
 from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool_message
 from ...engine.trace import Span, Trace
+from ...policies.long_results import TruncatedResults
 from ...tools.results.result_text import render_text
 from .connections import opened_store
 from .location import ConversationBusy, Journal, JournalError, Place, is_url, show_place
@@ -34,8 +35,8 @@ from .run_info import (
     usage_of,
     with_inner_runs,
 )
-from .store import Statement, Store, damage_error, encode_json, read_checked_messages, reading
-from .tables import COLUMNS, INSERT_CONVERSATION, INSERT_CUT, INSERT_RUN, INSERT_STEP, insert
+from .store import Statement, Store, damage_error, encode_json, read_checked_messages, read_texts, reading
+from .tables import COLUMNS, INSERT_CONVERSATION, INSERT_RUN, INSERT_STEP, insert
 from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
 
 HANDOFF_PREFIX = "The conversation is handed over to "
@@ -60,11 +61,10 @@ def read_conversation(store: Store, journal: Journal, key: int) -> Opened:
     kept = JournaledConversation(journal, key)
     for message, number in read_messages(store, key):
         kept.note(message, number)
-    texts = store.read("SELECT key, body FROM cut WHERE conversation = ?", key)
+    cut = read_texts(store, key)
     with reading(store, f"conversations and cut, conversation {key}"):
         state, kept.name = store.read("SELECT state, name FROM conversations WHERE id = ?", key)[0]
         kept.state = json.loads(state)
-        cut = {key: json.loads(body) for key, body in texts}
     kept.cut = {*cut}
     return kept, {**kept.state, "cut": cut}
 
@@ -212,7 +212,7 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
             [
                 (insert("conversations"), (branch.key, None, encode_json(state))),
                 *(statement for _, statement in branch.message_statements(listed[:end])),
-                *((INSERT_CUT, (branch.key, name, encode_json(text))) for name, text in before["cut"].items()),
+                *branch.cut_statements(TruncatedResults.from_dict(before["cut"])),
                 (INSERT_RUN, begun),
                 *((INSERT_STEP, row._replace(run=branch.run, digest=None)) for row in steps),
             ]
@@ -443,6 +443,8 @@ def _read_parts(store: Store, run: RunInfo) -> list[RunInfo]:
     parts = [*with_inner_runs(store, run)]
     for part in parts[1:]:
         deque(read_messages(store, part.conversation), maxlen=0)
+    for key in {part.conversation for part in parts}:
+        read_texts(store, key)
     return parts
 
 

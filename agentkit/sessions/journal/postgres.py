@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from ...core.errors import ExceptionInfo
 from .location import JournalError, LeaseLost, Sync
-from .store import LOCK_TIMEOUT, Lease, Statement, Store
-from .tables import APPLICATION_ID, SCHEMA_VERSION, migrations_from
+from .store import LOCK_TIMEOUT, Lease, Statement, Store, digest_texts
+from .tables import APPLICATION_ID, CHECK_CUT, SCHEMA_VERSION, SELECT_UNCHECKED, migrations_from
 
 SCHEMA = "agentkit"
 COLUMN_TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}
@@ -278,6 +278,8 @@ class PostgresStore(Store):
             if (version := self._version()) < SCHEMA_VERSION:
                 for statement in list_migrations(version):
                     self._connection.execute(statement)
+                for values in digest_texts(self._connection.rows(SELECT_UNCHECKED)):
+                    self._connection.execute(CHECK_CUT, values)
                 self._connection.execute("INSERT INTO version VALUES (?)", (SCHEMA_VERSION,))
 
     def _version(self) -> int:

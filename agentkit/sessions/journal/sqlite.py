@@ -20,8 +20,8 @@ from typing import Any
 
 from ...core.private_files import create_private
 from .location import JournalError, Place, Sync
-from .store import LOCK_TIMEOUT, Lease, Statement, Store
-from .tables import APPLICATION_ID, SCHEMA_VERSION, migrations_from
+from .store import LOCK_TIMEOUT, Lease, Statement, Store, digest_texts
+from .tables import APPLICATION_ID, CHECK_CUT, SCHEMA_VERSION, SELECT_UNCHECKED, migrations_from
 
 if sys.platform != "win32":
     import fcntl
@@ -130,6 +130,8 @@ class SqliteStore(Store):
                 raise JournalError(f"{self.named} is the database of another program. Give a file of its own.")
             for statement in migrations_from(version):
                 self._file.execute(statement)
+            for values in [*digest_texts(self._file.execute(SELECT_UNCHECKED))]:
+                self._file.execute(CHECK_CUT, values)
             self._file.execute(f"PRAGMA application_id={APPLICATION_ID}")
             self._file.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -183,6 +183,29 @@ def digest(place: object, text: str) -> int:
     """Return a number that changes with every bit of `text` and with its place."""
     data = f"{place}\0{text}".encode(errors="surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 1
+
+
+def cut_digest(conversation: int, key: str, body: str) -> int:
+    """Return the digest of a row of `cut`: the whole text of a result, with its key."""
+    return digest(f"{conversation}/{key}", body)
+
+
+def digest_texts(rows: Iterable[Any]) -> Iterator[tuple[int, int, str]]:
+    """Yield the values of `CHECK_CUT` for rows of `SELECT_UNCHECKED`."""
+    for conversation, key, body in rows:
+        yield cut_digest(conversation, key, body), conversation, key
+
+
+def read_texts(store: Store, conversation: int) -> dict[str, Any]:
+    """Return the whole texts of results of a conversation by their keys; raise `JournalError` for a damaged one."""
+    texts = {}
+    rows = store.read("SELECT key, body, digest FROM cut WHERE conversation = ?", conversation)
+    with reading(store, f"cut, conversation {conversation}"):
+        for key, body, number in rows:
+            if cut_digest(conversation, key, body) != number:
+                raise damage_error(store, f"table cut, conversation {conversation}: the text {key} was changed")
+            texts[key] = json.loads(body)
+    return texts
 
 
 def step_digest(run: str, step: int, call: str, *values: Any) -> int:

@@ -26,6 +26,7 @@ CREATE TABLE steps (
 DROP TABLE IF EXISTS leases;
 CREATE TABLE leases (conversation INTEGER PRIMARY KEY, token INTEGER, owner INTEGER, holder TEXT, since TEXT)
 """,
+    "ALTER TABLE cut ADD COLUMN digest INTEGER",
 )
 """The statements that turn version n of the tables into version n + 1; version 0 has no tables."""
 SCHEMA_VERSION = len(MIGRATIONS)
@@ -34,7 +35,7 @@ APPLICATION_ID = 0x616B6A6C
 COLUMNS = {
     "conversations": ("id", "name", "state"),
     "messages": ("conversation", "place", "body", "digest"),
-    "cut": ("conversation", "key", "body"),
+    "cut": ("conversation", "key", "body", "digest"),
     "runs": (
         "id", "conversation", "query", "model", "setup", "first", "begun", "ended", "status", "outcome", "origin",
         "last",
@@ -71,6 +72,9 @@ END_STEP = "UPDATE steps SET ended = ?, outcome = ?, digest = ? WHERE run = ? AN
 END_RUN = "UPDATE runs SET status = ?, ended = ?, outcome = ?, last = ? WHERE id = ?"
 UPDATE_STATE = "UPDATE conversations SET state = ? WHERE id = ?"
 DELETE_MESSAGES = "DELETE FROM messages WHERE conversation = ? AND place >= ?"
+SELECT_UNCHECKED = "SELECT conversation, key, body FROM cut WHERE digest IS NULL"
+"""The texts of an older version, which get their digests when the tables are brought up to date."""
+CHECK_CUT = "UPDATE cut SET digest = ? WHERE conversation = ? AND key = ?"
 DELETE_CUT = "DELETE FROM cut WHERE conversation = ? AND key = ?"
 SUPERSEDE_RUNS = "UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished' AND id != ?"
 TAKE_LEASE = f"{insert('leases', replace=True)} WHERE leases.token = ? AND leases.owner = ?"

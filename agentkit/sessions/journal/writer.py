@@ -21,7 +21,7 @@ from .connections import close_store, open_store
 from .location import ConversationBusy, Journal, JournalError, LeaseLost, show_place
 from .run_info import RunInfo, StepRows, begun_calls, inner_runs, outcome_of, time_and_calls, usage_of
 from .setup import Setup, read_setup
-from .store import Lease, Statement, Store, digest, encode_json
+from .store import Lease, Statement, Store, cut_digest, digest, encode_json
 from .tables import (
     DELETE_CUT,
     DELETE_MESSAGES,
@@ -151,7 +151,8 @@ class JournaledConversation:
             if key in self.cut:
                 yield DELETE_CUT, (self.key, key)
             else:
-                yield INSERT_CUT, (self.key, key, encode_json(stored.encode(key)))
+                body = encode_json(stored.encode(key))
+                yield INSERT_CUT, (self.key, key, body, cut_digest(self.key, key, body))
         self.cut = {*stored.texts}
 
     @property

@@ -37,7 +37,7 @@ WRITES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     tables.INSERT_RUN: ("run", ("id", "", "query", "model", "", "first", "begun")),
     tables.INSERT_MESSAGE: ("message", ("", "place", "message")),
     tables.DELETE_MESSAGES: ("truncate", ("", "place")),
-    tables.INSERT_CUT: ("cut", ("", "key", "text")),
+    tables.INSERT_CUT: ("cut", ("", "key", "text", "")),
     tables.DELETE_CUT: ("cut", ("", "key")),
     tables.UPDATE_STATE: ("state", ("state",)),
     tables.INSERT_STEP: ("call", ("", "step", "call", "name", "", "arguments")),

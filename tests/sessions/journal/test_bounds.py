@@ -309,6 +309,7 @@ def test_old_files_are_upgraded(file):
     with sqlite3.connect(file) as opened:
         opened.execute("ALTER TABLE runs DROP COLUMN last")
         opened.execute("ALTER TABLE steps DROP COLUMN digest")
+        opened.execute("ALTER TABLE cut DROP COLUMN digest")
         opened.execute("PRAGMA user_version=1")
     (run,) = runs(file)
     assert agent_of(file).resume(run.id).answer == "answer 0"

@@ -3,19 +3,22 @@
 import asyncio
 import json
 import os
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, tool
+from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, tool
 from agentkit.core.errors import LimitExceeded
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.policies.limits import Budget, Limits, Spent
-from agentkit.sessions.journal import Journal, JournalError, runs
+from agentkit.sessions.journal import Journal, JournalError, fork, runs
 from agentkit.sessions.journal.connections import _open, opened_store
 from agentkit.sessions.journal.run_info import time_and_calls
-from agentkit.testing import ScriptedModel
+from agentkit.sessions.journal.store import cut_digest
+from agentkit.testing import ScriptedModel, call
 
 
 def look(at: int) -> str:
@@ -126,6 +129,76 @@ def test_a_journal_brings_no_decisions_about_calls_that_had_not_begun(world, pat
     assert told[2] == "wiped"
     assert told[3].endswith("wiped")
     assert sorted(made) == [1, 2, 30]
+
+
+class TestTextsBehindReferences:
+    """A paused run in a journal, one of whose calls refers to a text of others."""
+
+    def pause(self, world, path) -> Paused:
+        note = JsonTool(lambda: "a.txt", name="get_note", description="Gets.", effect="read", trust="untrusted")
+        self.made: list[str] = []
+
+        @tool(effect="danger")
+        def wipe(path: str) -> str:
+            """Wipes."""
+            self.made.append(path)
+            return "wiped"
+
+        model = ScriptedModel(call("get_note"), call("wipe", path="#1"), FINAL)
+        self.agent = JsonAgent(note, wipe, model=model, untrusted="hidden", journal=path)
+        with pytest.raises(Paused) as caught:
+            world.run(self.agent, "Go")
+        return caught.value
+
+    @staticmethod
+    def replace_text(path, text: str, *, digest: bool) -> None:
+        with opened_store(path) as store:
+            ((key, body),) = store.read("SELECT conversation, body FROM cut WHERE key = ?", "#1")
+            body = body.replace("a.txt", text)
+            number = cut_digest(key, "#1", body) if digest else 0
+            assigned = "body = ?, digest = ?" if digest else "body = ?"
+            values = (body, number) if digest else (body,)
+            store.append([(f"UPDATE cut SET {assigned} WHERE key = '#1'", values)])
+
+    def test_a_decision_in_another_process_is_about_the_value(self, world, path):
+        [waiting] = self.pause(world, path).calls
+        assert resumed(world, self.agent, runs(path)[0].id, approvals={waiting.id: True}).answer == "done"
+        assert self.made == ["a.txt"]
+
+    def test_a_changed_text_with_its_digest_voids_the_decision(self, world, path):
+        [waiting] = self.pause(world, path).calls
+        self.replace_text(path, "/etc", digest=True)
+        for key in (waiting.id, waiting):
+            with pytest.raises(Paused, match='#1 is "/etc"'):
+                resumed(world, self.agent, runs(path)[0].id, approvals={key: True})
+        assert not self.made
+
+    def test_a_changed_text_is_damage(self, world, path):
+        [waiting] = self.pause(world, path).calls
+        self.replace_text(path, "/etc", digest=False)
+        with pytest.raises(JournalError, match=r"table cut, conversation .*: the text #1 was changed"):
+            resumed(world, self.agent, runs(path)[0].id, approvals={waiting.id: True})
+        assert not self.made
+
+    def test_texts_of_an_older_version_get_their_digests(self, world, tmp_path):
+        path = tmp_path / "runs.db"
+        [waiting] = self.pause(world, path).calls
+        for store in [*_open.values()]:
+            store.shut()
+        _open.clear()
+        with closing(sqlite3.connect(path)) as file:
+            file.execute("ALTER TABLE cut DROP COLUMN digest")
+            file.execute("PRAGMA user_version=3")
+        assert resumed(world, self.agent, runs(path)[0].id, approvals={waiting.id: True}).answer == "done"
+        with opened_store(path) as store:
+            ((key, body, number),) = store.read("SELECT conversation, body, digest FROM cut WHERE key = '#1'")
+        assert number == cut_digest(key, "#1", body)
+
+    def test_a_branch_has_the_texts(self, world, path):
+        self.pause(world, path)
+        branch = fork(runs(path)[0].id, 2, store=path)
+        with pytest.raises(Paused, match=r'#1 is "a\.txt"'):
+            resumed(world, self.agent, branch)
 
 
 def test_a_branch_is_awaited_like_a_run(path, run_id):
