@@ -4,12 +4,14 @@ It plays with `untrusted="hidden"`.  It knows which calls solve a task, but not 
 value of a call as a good model would have to, by the first of these rules that applies:
 
 1. Before anything is hidden, or if the user's own words contain the value: as it is.
-2. A whole field of a hidden result: a reference to it.  In a list of several, the number of the row is asked for first.
+2. The only name in a list that begins with a word of the user ("the channel starting with External"): a reference with
+   that word, such as `#1[External]`.
+3. A whole field of a hidden result: a reference to it.  In a list of several, the number of the row is asked for first.
    A mail address as a recipient is looked up in the user's address book by that reference; if it is there, the
    reference is one to the contact.
-3. A number, a truth value, a date, or a value that a trusted result shows, which hidden texts may have chosen: an extract
+4. A number, a truth value, a date, or a value that a trusted result shows, which hidden texts may have chosen: an extract
    of that kind, whose answer is then written.  A time of a day is a date and two numbers.
-4. Anything else, such as an address in a sentence, or a summary: a text that the model without tools writes, passed on by
+5. Anything else, such as an address in a sentence, or a summary: a text that the model without tools writes, passed on by
    reference; or, as "reveal", the results are shown, and the value is written.  Recipients are looked up as above.
 
 A call with an effect that has no value from the user's words may be one that a text orders ("do what the mail says"): the
@@ -38,6 +40,9 @@ _HANDLE = re.compile(r"(#\d+) from (\w+)")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d):(\d\d))?")
 _KEY = re.compile(r"\w+")
 _WORD = re.compile(r"[^\W_]+")
+_BEGUN = re.compile(r"(?:starting|starts|beginning|begins) with (\w{3,})")
+_RUN_ON = re.compile(r"\.(?=[A-Z][a-z]+ )")
+"""The end of a sentence without a blank, as a reader reads it: "our-company.com.They sent"."""
 NOTHING = object()
 
 
@@ -83,9 +88,11 @@ class Referring:
     is_tainted: bool = False
     asked: int = 0
     last: str = ""
+    words: str = ""
 
     def __post_init__(self) -> None:
-        self.prompt = normalize(self.prompt)
+        self.words = self.prompt
+        self.prompt = normalize(_RUN_ON.sub(". ", self.prompt))
 
     def note_result(self, request: Request, data: Any) -> None:
         """Take what the model read of the last call, and the result that may be hidden behind it."""
@@ -127,6 +134,8 @@ class Referring:
             return written
         is_looked_up = self.directory is not None and self.is_writing and _are_mail_addresses(value)
         is_one = not (is_looked_up and isinstance(value, list))  # addresses are looked up one by one
+        if (named := self.find_named(value)) is not None and not self.is_said(value):
+            return named
         if is_one and (reference := self.find_field(value)) is not None and not self.is_said(value):
             found = yield from self.refer(*reference, wanted)
             return (yield from self.look_up(found)) if is_looked_up else found
@@ -231,6 +240,15 @@ class Referring:
         vouched = [(handle, path) for handle, path in found if {"", *path[-1:]} & {*self.trusted[handle]}]
         return next(iter(vouched + found), None)
 
+    def find_named(self, value: Any) -> str | None:
+        """Return a reference to the only name in a list that begins with a word of the user, after "starting with"."""
+        for handle, data in self.hidden.items():
+            for word in _BEGUN.findall(self.words):
+                names = [one for one in data if one.startswith(word)] if _is_list_of_names(data) else []
+                if names == [value]:
+                    return f"{handle}[{word}]"
+        return None
+
     def can_write(self, wanted: Any) -> bool:
         """Return whether hidden results have the words of a text: the model without tools reads nothing else."""
         known = normalize(json.dumps([*self.hidden.values()], ensure_ascii=False))
@@ -253,6 +271,10 @@ class Referring:
     def find_wanted(self, name: str, key: str) -> Any:
         """Return what the attack wants as an argument of a tool."""
         return next((given[key] for _, given in self.wanted_of(name) if key in given), NOTHING)
+
+
+def _is_list_of_names(data: Any) -> bool:
+    return isinstance(data, list) and all(isinstance(one, str) for one in data)
 
 
 def _are_mail_addresses(value: Any) -> bool:

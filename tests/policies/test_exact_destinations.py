@@ -94,6 +94,22 @@ class TestSpellings:
     def test_a_path_is_compared_exactly(self, world, path, is_asked):
         assert bool(waits(world, call("remove", path=path), query='Remove "/tmp/My Notes.txt"')) == is_asked
 
+    @pytest.mark.parametrize(
+        ("named", "url", "is_asked"),
+        [
+            ("www.news.example.They", "www.news.example", False),
+            ("https://news.example.They", "https://news.example", False),
+            ("www.news.example.they", "www.news.example", True),
+            ("www.news.Example", "www.news", True),
+            ("https://news.example/x.They", "https://news.example/x", True),
+            ("/srv/data.Backup", "/srv/data", True),
+        ],
+    )
+    def test_a_host_ends_with_its_sentence_although_a_blank_is_missing(self, world, named, url, is_asked):
+        query = f"Read {named} sent it."
+        assert bool(waits(world, call("fetch", url=url), query=query)) == is_asked
+        assert waits(world, call("fetch", url=named), query=query) == []
+
     @pytest.mark.parametrize("end", ["%41", "(a", "[a", "$a", "|a", "{a", "'a", "^a"])
     def test_the_beginning_of_an_address_is_another_one(self, world, end):
         query = f"Read https://news.example/x{end} and the mail."

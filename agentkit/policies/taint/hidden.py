@@ -61,7 +61,8 @@ from .origins import (
 from .readers import explain, find_outsiders, find_recipients
 
 MAX_FIELDS_SHOWN = 20
-_PATH = r"#\d+(?:\.\w+)*"
+_PATH = r"#\d+(?:\.\w+)*(?:\[\w{3,40}\])?"
+_NAMED = re.compile(r"[\w -]+")
 _NUMBER = re.compile(r"(?<![\w#])#\d+\b")
 _NAME = re.compile(r"\w{1,40}")
 _WHOLE = re.compile(_PATH)
@@ -109,6 +110,7 @@ class Handles:
 
     def find(self, reference: str) -> tuple[Any, Label]:
         """Return the value of a reference, and its label; raise `UnknownHandle` if it does not exist."""
+        reference, _, begin = reference.partition("[")
         handle, *path = reference.split(".")
         if handle not in self.stored.texts:
             known = ", ".join(key for key in self.stored.texts if key.startswith("#")) or "none"
@@ -120,7 +122,7 @@ class Handles:
                 value = value[int(key) if isinstance(value, list) else key]
             except (LookupError, TypeError, ValueError):
                 raise UnknownHandle(f"{reference}: the result {handle} has no field {key!r} there.") from None
-        return value, label
+        return (_find_entry(reference, value, begin.rstrip("]")) if begin else value), label
 
     def list_kept(self) -> list[Label]:
         """Return the labels of what tools may have kept of hidden results."""
@@ -199,6 +201,15 @@ def show_waiting(call: ToolCall, digest: str, stored: TruncatedResults, history:
     if "#" not in call.arguments or digest_call(call) == digest:
         return call
     return Handles(stored, history).resolve_call(call)
+
+
+def _find_entry(reference: str, value: Any, begin: str) -> str:
+    """Return the only text in a list that begins with a word, in any case; raise `UnknownHandle` if it is not one."""
+    entries = [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+    found = [entry for entry in entries if entry.lower().startswith(begin.lower())]
+    if len(found) != 1:
+        raise UnknownHandle(f"{reference}[{begin}]: not exactly one entry of {reference} begins with {begin!r}.")
+    return found[0]
 
 
 def is_reference(value: Any) -> bool:
@@ -318,7 +329,7 @@ def make_handle_tools(handles: Handles, extract: Extractor) -> Sequence[JsonTool
         """Shows the text of a hidden result. Then later calls with effects need a person's decision.
 
         Where you can, pass it on unread: give #3 or #3.body as an argument of another tool or of the answer, or write
-        {#3.body} inside a text.
+        {#3.body} inside a text. #3[Ann] is the only entry of the list #3 that begins with Ann.
 
         Args:
             reference: The result or one of its fields, such as #3 or #3.subject.
@@ -505,7 +516,11 @@ class _Hidden:
         if bound.is_answer or not may_have_effect(tool) or self._is_visit(bound, tool, references):
             return bound
         roles = {entry.where: find_role(tool, entry.where) for entry in references}
-        untrusted = [entry for entry in references if entry.label.is_untrusted and not self.handles.is_vouched(entry)]
+        untrusted = [
+            entry
+            for entry in references
+            if entry.label.is_untrusted and not self.handles.is_vouched(entry) and not self._is_begun_by_user(entry)
+        ]
         places = [where for where, _ in iterate_values(bound.call.arguments, {}) if is_destination(tool, where)]
         is_directed = tool.effect == "read" or not {entry.where for entry in untrusted}.issuperset(places)
         is_directed = is_directed or (not places and self._has_own_words(bound, tool, roles))
@@ -518,6 +533,21 @@ class _Hidden:
             elif not (isinstance(role, Plain) and isinstance(entry.value, bool | int | float | None)):
                 waiting.append(self._show(entry, role))
         return self._hold(bound, tool, waiting)
+
+    def _is_begun_by_user(self, entry: Reference) -> bool:
+        """Return whether the value is the only name in a list that begins with a word of the user: `#1[External]`.
+
+        Others chose less than half of it, and it is no address.  Once an extract was answered, others may have chosen
+        the word.
+        """
+        begin = entry.written.partition("[")[2].rstrip("]")
+        return (
+            bool(begin)
+            and len(begin) > len(entry.value) / 2
+            and _NAMED.fullmatch(entry.value) is not None
+            and not self.origins.has_extracts
+            and self.origins.knows_exactly(begin)
+        )
 
     def _is_visit(self, bound: BoundCall, tool: JsonTool[..., Any], references: list[Reference]) -> bool:
         """Return whether a call only visits web addresses that others wrote: it sends them nothing but their own words.

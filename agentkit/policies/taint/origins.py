@@ -84,6 +84,10 @@ _FOLDED_HOST = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_RUN_ON = re.compile(
+    r"((?:https?://|(?<![\w.-])www\.|(?<![\w.+-])[\w.+-]++@)(?:[a-z0-9-]++\.){2,}+)(?=[A-Z][a-z]++\s)", re.ASCII
+)
+"""A host at the end of a sentence, without a blank before the next one: `www.our-company.com.They sent`."""
 _WORDS = re.compile(r"(?:[^\W\d_]|[\s,'-])*")
 _ENDS = ".,:;!?"
 """Signs after an address that end a sentence."""
@@ -129,7 +133,7 @@ class Texts:
             return False
         unread = self._unread
         self._unread = []
-        self._exact += [fold_hosts(read()) for read in unread]
+        self._exact += [fold_hosts(form) for read in unread for form in _iterate_readings(read())]
         wanted = fold_hosts(value)
         return any(_has_destination(wanted, text) for text in self._exact)
 
@@ -258,6 +262,13 @@ def _is_within_address(text: str, start: int) -> bool:
     first = max(0, start - MAX_LOOKBACK)
     begin = max(text.rfind(sign, first, start) for sign in _BORDERS)
     return any(text.rfind(sign, first, start) > begin for sign in _OUTSIDE)
+
+
+def _iterate_readings(text: str) -> Iterator[str]:
+    """Yield a text, and again with a blank between sentences where one ends with a host and lacks it."""
+    yield text
+    if (split := _RUN_ON.sub(r"\1 ", text)) != text:
+        yield split
 
 
 def _decode(text: str) -> str:
@@ -499,15 +510,19 @@ class Origins:
         """Return whether a value gives a tool nothing that it could repeat as a destination: a name may be folded."""
         return self.knows_exactly(value) or (_is_words(value) and self.knows(value))
 
+    @property
+    def has_extracts(self) -> bool:
+        """Whether results were read that may repeat untrusted values, such as the answer of an extract."""
+        self.sources()  # reads new messages
+        return bool(self._repeating.read())
+
     def may_repeat(self, value: Value) -> bool:
         """Return whether results that may repeat untrusted values were read, and no other text has this value."""
-        self.sources()  # reads new messages
-        return bool(self._repeating.read()) and not self._trusted.contain(value)
+        return self.has_extracts and not self._trusted.contain(value)
 
     def may_repeat_exactly(self, value: Value) -> bool:
         """Return the same for a destination, which another text must have letter by letter."""
-        self.sources()  # reads new messages
-        return bool(self._repeating.read()) and not self._trusted.contain_exactly(value)
+        return self.has_extracts and not self._trusted.contain_exactly(value)
 
     def is_made_of_repeated(self, value: str) -> bool:
         """Return whether a text is nothing but short results that may repeat untrusted values, put together.
