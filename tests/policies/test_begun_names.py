@@ -1,4 +1,4 @@
-"""Of a hidden list, a call may get the only name that begins with a word of the user, and nothing else of it."""
+"""Of a hidden list, a call may get the only name that begins with a word of the user, and no other name."""
 
 import pytest
 from guarded_turns import Guarded
