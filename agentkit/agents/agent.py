@@ -207,19 +207,19 @@ class JsonAgent(Generic[T]):
 
     def run(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Answer `query` and return the answer with messages, usage and trace; see `__call__` for the arguments."""
-        return finish_run(self.spec, self._request(query, how))
+        return finish_run(self.spec, make_request(self, query, how))
 
     async def arun(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Do `run` on the running event loop."""
-        return await afinish_run(self.spec, self._request(query, how))
+        return await afinish_run(self.spec, make_request(self, query, how))
 
     def stream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Generator[Event, None, None]:
         """Answer `query` and yield the events as they happen; `RunFinished` with the result is the last one."""
-        return stream_run(self.spec, self._request(query, how, stream=True))
+        return stream_run(self.spec, make_request(self, query, how, stream=True))
 
     def astream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> AsyncGenerator[Event, None]:
         """Do `stream` on the running event loop."""
-        return astream_run(self.spec, self._request(query, how, stream=True))
+        return astream_run(self.spec, make_request(self, query, how, stream=True))
 
     def resume(self, run_id: str, **how: Unpack[ResumeOptions]) -> Result[T]:
         """Continue a stopped run of the journal as the agent's own conversation; a finished run returns its answer.
@@ -290,7 +290,7 @@ class JsonAgent(Generic[T]):
     @property
     def settings(self) -> Mapping[str, Any]:
         """The settings of runs and of the model; secrets are masked where they are shown."""
-        return self.spec.list_settings()
+        return self.spec.all_settings
 
     @property
     def history(self) -> list[Message]:
@@ -319,13 +319,10 @@ class JsonAgent(Generic[T]):
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one."""
-        return self.spec.choose_backend(model)
+        return self.spec.backends.choose(model, self.spec.model)
 
     def _model_name(self) -> str:
         return self.spec.backends.backend(self.model, self.model).name
-
-    def _request(self, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
-        return make_request(self.session if self.spec.memory else None, query, how, stream=stream)
 
     def _resumed(self, run_id: str, how: ResumeOptions) -> RunRequest:
         """Return the request that continues a run; its conversation becomes the agent's own."""

@@ -24,7 +24,7 @@ from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
 from ..tools.toolset import split_toolsets
 from .handoffs import change_last
-from .spec import AgentSpec, Settings
+from .spec import Agent, AgentSpec, Settings
 
 _Decided: TypeAlias = Decision | StoredDecision | PersonAnswer
 Approved: TypeAlias = Mapping[str, _Decided] | Mapping[ToolCall, _Decided] | None
@@ -133,15 +133,11 @@ _AGENT_OPTIONS = {option.name for option in fields(Settings)}
 _AGENT_OPTIONS |= {"tools", "description", "answer", "fallback_models", "handoffs"}
 
 
-def make_request(own: Session | None, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
-    """Return the request on the session in `how`, else on the agent's `own` one, else on a new one.
-
-    Raises:
-        TypeError: An option is unknown.
-    """
+def make_request(agent: Agent, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+    """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
     if how:
         check_names("run", how, RunOptions.__optional_keys__)
-    session = how.get("session") or own or Session()
+    session = how.get("session") or (agent.session if agent.spec.memory else Session())
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")

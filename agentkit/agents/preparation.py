@@ -4,9 +4,8 @@ It applies the settings of the run, locks the session, adds the query, and opens
 end of the run it closes them, reports the end, and adds to an error what the run has come to.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -14,17 +13,13 @@ from ..core.context import AgentPath
 from ..core.enclosing import enclosing
 from ..core.errors import RunError
 from ..core.flow import Emit, Flow, Policy, apply_policies, ask
-from ..core.host import find_versions
 from ..core.threads import Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import RunFinished, RunStarted
-from ..sessions.journal.location import Journal, JournalLocation, absolute_place, show_place
 from ..sessions.journal.policy import journal_policy, repeat_answer
 from ..sessions.journal.setup import Setup
-from ..sessions.journal.writer import JournaledConversation, JournalWriter
-from ..sessions.recordings import RequestRecorder
-from ..sessions.recordings.file import FIRST_LINE, RecordFile
+from ..sessions.persistence import find_conversation, open_journal, open_recording
 from ..sessions.session import Session
 from .handoffs import run_handoffs
 from .instruments import ObservedRun, RunObserver, find_instrument
@@ -39,7 +34,7 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
     """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
     request = replace(request, query=request.query.strip() if request.query else None)
     spec = spec.for_run(request.settings)
-    backend, note = spec.choose_backend(request.model)
+    backend, note = spec.backends.choose(request.model, spec.model)
     session = request.session
     run = Run(backend.name, session.messages, spec.listeners)
     turn = session.turn(spec.instruction, request.message, request.approvals, request.answers)
@@ -67,7 +62,7 @@ def _observe(spec: AgentSpec, session: Session, run_id: str) -> RunObserver | No
         return None
     path = enclosing(AgentPath)
     name = path.names[-1] if path else ""
-    return instrument.observe(ObservedRun(run_id, name, spec.description, session, spec.list_settings()))
+    return instrument.observe(ObservedRun(run_id, name, spec.description, session, spec.all_settings))
 
 
 def _run_flow(
@@ -91,7 +86,8 @@ def _agent_flow(
     """
     if spec is not first:
         spec = spec.for_run(request.settings)
-        backend, _ = spec.choose_backend(request.model if len(request.session.handed) == begun else None)
+        model = request.model if len(request.session.handed) == begun else None
+        backend, _ = spec.backends.choose(model, spec.model)
     run.model = backend.name
     journaled = request.session.journaled
     if stored := request.stored or (journaled.stored if journaled else None):
@@ -102,83 +98,34 @@ def _agent_flow(
 @contextmanager
 def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
     """Yield the policies that record or replay a run; they belong outside of all others."""
+    session = request.session
+    place = request.journal or spec.journal
     with ExitStack() as stack:
-        policies: list[Policy] = []
+        policies: tuple[Policy, ...] = ()
         if request.replay is not None:
-            policies.append(request.replay.policy)
-            request.session.approvals.decisions.update(request.replay.decisions)
-        elif (conversation := _conversation(request.journal or spec.journal, request.session)) is not None:
+            policies = (request.replay.policy,)
+            session.approvals.decisions.update(request.replay.decisions)
+        elif conversation := session.journaled if place is None else find_conversation(session, place):
             if stored := conversation.stored if request.query is None else None:
+                run.run_id = stored.run.id
                 run.usage = stored.run.usage
                 run.steps = stored.run.steps
-                run.run_id = stored.run.id
                 stack.callback(setattr, conversation, "stored", None)
             else:
                 setup = Setup.of(spec.instruction, spec.tools)
-                conversation.stored = None
-                policies.append(stack.enter_context(_journal(conversation, request, setup, run)))
+                opened = open_journal(session, conversation, request.query, run.model, setup)
+                writer = stack.enter_context(opened)
+                writer.usage = lambda: run.usage
+                run.continue_from(writer.run, writer.spent)
+                policies = (journal_policy(writer),)
         if request.record is not None:
-            policies += stack.enter_context(_record(spec, request, request.record, run))
-        yield tuple(policies)
-
-
-@contextmanager
-def _journal(conversation: JournaledConversation, request: RunRequest, setup: Setup, run: Run) -> Iterator[Policy]:
-    """Yield the journal policy; add the command that resumes the run as a note to the error that ends it."""
-    session = request.session
-    session.journaled = conversation
-    if request.query is not None or not conversation.run:
-        conversation.base = session.usage
-    writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup)
-    writer.open(request.query, run.model)
-    run.spent = writer.spent
-    run.run_id = writer.run
-    run.usage = writer.spent.usage
-    run.steps = writer.spent.steps
-    session.approvals.begun = writer.decided
-    writer.usage = lambda: run.usage
-    try:
-        yield journal_policy(writer, conversation.on_uncertain)
-    except (Exception, KeyboardInterrupt, SystemExit) as error:
-        if not conversation.origin and (command := conversation.command_to_resume()):
-            error.add_note(f"Resume this run: {command}")
-        raise
-    finally:
-        writer.close()
-
-
-def _conversation(place: JournalLocation, session: Session) -> JournaledConversation | None:
-    """Return the conversation in the journal for the run, None without a journal."""
-    old = session.journaled
-    if place is None:
-        return old
-    journal = Journal.of(place)
-    if old is not None and absolute_place(old.journal.path) == absolute_place(journal.path):
-        old.journal = journal
-        return old
-    if old is not None and old.name:
-        raise RunError(
-            f"journal={show_place(journal.path)!r}: the session {old.name!r} is in {show_place(old.journal.path)!r}. "
-            "Leave journal= out."
-        )
-    return JournaledConversation(journal)
-
-
-@contextmanager
-def _record(
-    spec: AgentSpec, request: RunRequest, path: str | os.PathLike[str], run: Run
-) -> Iterator[tuple[Policy, ...]]:
-    """Yield the policies that write the rows of the run's journal into a file, and what a replay needs beside them."""
-    session = request.session
-    setup = Setup.of(spec.instruction, spec.tools)
-    plain = {key: value for key, value in spec.list_settings().items() if isinstance(value, str | int | float)}
-    usage = session.usage.as_dict()
-    conversation = JournaledConversation(Journal(path, errors="raise"), next_run=run.run_id)
-    with closing(RecordFile(path)) as file:
-        file.write(**FIRST_LINE, versions=find_versions(), stream=request.stream, settings=plain, usage=usage)
-        writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup, append=file.append)
-        writer.begin(request.query or "", run.model)
-        recorder = RequestRecorder(writer, file)
-        run.listeners = (*run.listeners, recorder.listen)
-        with closing(writer):
-            yield recorder.policy, journal_policy(writer)
+            setup = Setup.of(spec.instruction, spec.tools)
+            plain = {key: value for key, value in spec.all_settings.items() if isinstance(value, str | int | float)}
+            about = {"stream": request.stream, "settings": plain}
+            recording = open_recording(
+                session, request.record, request.query, run.model, setup, run_id=run.run_id, about=about
+            )
+            listener, written = stack.enter_context(recording)
+            run.listeners = (*run.listeners, listener)
+            policies += written
+        yield policies

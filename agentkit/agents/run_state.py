@@ -136,6 +136,13 @@ class Run:
     pieces: list[str] = field(default_factory=list)
     """The streamed text of the current reply."""
 
+    def continue_from(self, run_id: str, spent: Spent) -> None:
+        """Continue a run that was stopped, with what it had used."""
+        self.run_id = run_id
+        self.spent = spent
+        self.usage = spent.usage
+        self.steps = spent.steps
+
     def watch(self, event: Event) -> Iterator[Event]:
         """Observe `event` and yield it, after the inner runs that it ends and before the parts of the answer in it."""
         events = self.inner.take(event) if isinstance(event, SubRun | ToolFinished) else (event,)

@@ -6,6 +6,7 @@ copy, `replace(spec, ...)`, so no part of a run can change the agent.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, get_args, overload
 
 from ..core.context import RunContext
@@ -19,6 +20,7 @@ from ..policies.limits import Limits
 from ..policies.questions import Respondents
 from ..policies.taint.policy import UntrustedSetting
 from ..sessions.journal.location import JournalLocation
+from ..sessions.session import Session
 from ..tools.registry import ToolRegistry
 from ..tools.settings import check_timeout
 from ..tools.toolset import Toolset
@@ -133,12 +135,9 @@ class AgentSpec:
         """The system message."""
         return self.own_instruction or f"{self.description.strip()}\n\n{INSTRUCTION}".strip()
 
-    def choose_backend(self, model: str | Model | None = None) -> tuple[Model, str]:
-        """Return the backend for a run, and a notice about the choice the first time that there is one."""
-        return self.backends.choose(model, self.model)
-
-    def list_settings(self) -> Mapping[str, Any]:
-        """Return the settings of runs and of the model; secrets are masked where they are shown."""
+    @cached_property
+    def all_settings(self) -> Mapping[str, Any]:
+        """The settings of runs and of the model; secrets are masked where they are shown."""
         return MaskedDict({**vars(self.settings), "handoffs": self.handoffs, **self.backends.options})
 
     def check(self, names: Iterable[str]) -> None:
@@ -180,6 +179,7 @@ class Agent(Protocol):
     """An agent, as the other modules of this folder know it."""
 
     spec: AgentSpec
+    session: Session
 
 
 class SpecPart(Generic[V]):

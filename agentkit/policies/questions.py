@@ -212,7 +212,7 @@ class _QuestionPolicy:
         while waiting:
             ready: list[BoundCall] = []
             for bound in waiting:
-                is_ready = yield from self._find_answers(bound)
+                is_ready = bound.call.id not in self.stored.calls or (yield from self._find_answers(bound))
                 (ready if is_ready else unanswered).append(bound)
             if not ready:
                 break

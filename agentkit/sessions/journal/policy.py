@@ -50,11 +50,12 @@ class JournalFailed(WarningEvent):
         return f"the run is not recorded: {self.error}"
 
 
-def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Policy:
+def journal_policy(writer: JournalWriter) -> Policy:
     """Record a run with `writer`, and give it the outcomes that are recorded already.
 
-    `on_uncertain` decides about calls that began and have no outcome, see `Uncertain`.
+    The conversation's `on_uncertain` decides about calls that began and have no outcome, see `Uncertain`.
     """
+    on_uncertain = writer.conversation.on_uncertain
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
