@@ -3,6 +3,9 @@
 `python benchmarks/turn.py` prints one figure.  `python benchmarks/turn.py --beside CHECKOUT` measures this checkout and
 another one in turn, in fresh processes, and prints the ratio of the least times.  With `--count` it counts instructions
 with valgrind instead, which a busy machine does not disturb.
+
+`python benchmarks/turn.py --functions` prints how many functions of the package run, in how many files, from
+`agent(query)` to the first line of a tool: the way that a reader of a query has to follow.
 """
 
 import argparse
@@ -10,8 +13,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import FrameType
 
 TURNS, ROUNDS = 60, 25
 HERE = Path(__file__).resolve().parents[1]
@@ -40,6 +45,44 @@ def measure(rounds: int = ROUNDS) -> float:
         agent("What are the sums?")
         times.append((time.process_time() - begin) / TURNS * 1e6)
     return min(times)
+
+
+def count_functions() -> tuple[int, int]:
+    """Return the functions of the package that run before a tool's first line, in the second call, and their files.
+
+    Lambdas and comprehensions are no functions here: how many of them have a frame depends on the version of Python.
+    """
+    import agentkit
+    from agentkit.testing import ScriptedModel
+
+    folder = str(Path(agentkit.__file__).parent)
+    seen: set[tuple[str, str, int]] = set()
+    is_counting = False
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if is_counting and event == "call" and code.co_filename.startswith(folder) and "<" not in code.co_name:
+            seen.add((code.co_filename, code.co_name, code.co_firstlineno))
+
+    def add(a: int, b: int) -> int:
+        """Adds two integers."""
+        nonlocal is_counting
+        is_counting = False
+        return a + b
+
+    replies = [
+        {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]},
+        {"tool_calls": [{"name": "final_answer", "arguments": {"text": "3"}}]},
+    ]
+    agent = agentkit.JsonAgent(add, model=ScriptedModel(replies * 2))
+    threading.setprofile(watch)
+    agent("What is the sum?")
+    sys.setprofile(watch)
+    is_counting = True
+    agent("What is the sum?")
+    sys.setprofile(None)
+    threading.setprofile(None)
+    return len(seen), len({file for file, _, _ in seen})
 
 
 def run_in(folder: Path, rounds: int, *, under: tuple[str, ...] = ()) -> str:
@@ -72,7 +115,11 @@ def main() -> None:
     options.add_argument("--beside", type=Path)
     options.add_argument("--count", action="store_true")
     options.add_argument("--rounds", type=int, default=ROUNDS)
+    options.add_argument("--functions", action="store_true")
     given = options.parse_args()
+    if given.functions:
+        print("{} functions in {} files before the tool's first line".format(*count_functions()))
+        return
     if given.beside is None:
         print(f"{measure(given.rounds):.0f} us of CPU a turn")
         return

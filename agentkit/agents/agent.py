@@ -66,6 +66,9 @@ T = TypeVar("T", default=str)
 class JsonAgent(Generic[T]):
     """Answer queries by letting a model call tools.
 
+    The attribute `spec` is what the agent is, without its conversation, as a frozen value.  An assignment to an
+    attribute (`agent.model = ...`) replaces it, and holds from the next run on.
+
     Args:
         functions: Functions, tools, registries or servers (`agentkit.mcp.MCPServer`), one by one or in a list.
         tools: More tools in a list, or a function of the run's `RunContext` that returns more tools for each step.

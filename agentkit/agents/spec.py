@@ -4,6 +4,7 @@ An agent holds one specification.  A run with other settings, a branch of a run 
 copy, `replace(spec, ...)`, so no part of a run can change the agent.
 """
 
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -202,7 +203,11 @@ class SpecPart(Generic[V]):
 
     def __set__(self, agent: Agent, value: V) -> None:
         changed: dict[str, Any] = {self._name: value}
-        agent.spec = replace(agent.spec, **changed)
+        with _assignments:  # other threads may assign other attributes
+            agent.spec = replace(agent.spec, **changed)
+
+
+_assignments = threading.Lock()
 
 
 def list_listeners(given: Any) -> tuple[Any, ...]:

@@ -120,7 +120,7 @@ def _raise(error: BaseException) -> NoReturn:
 @contextmanager
 def on_cancel(callback: CancelCallback) -> Iterator[None]:
     """While the body runs, call `callback` when the work or the run that it is part of is cancelled, or was before."""
-    sources = [source for source in (_current.get(), RUN_CANCELLATION.get()) if source is not None]
+    sources = [*filter(None, (_current.get(), RUN_CANCELLATION.get()))]
     for source in sources:
         source.add_callback(callback)
     try:

@@ -119,6 +119,10 @@ class Budget:
         """This budget and the enclosing ones."""
         return (self, *self.outer)
 
+    def seconds_left(self, *, is_last: bool) -> float:
+        """Return the seconds until the work must end; for the final request, until the run must."""
+        return self.deadlines[is_last] - self.clock()
+
     def find_token_limit(self) -> int | None:
         """Return the limit on tokens that is reached, if one is."""
         for budget in self.all:
@@ -331,8 +335,7 @@ class LimitPolicy:
         return LimitExceeded(f"no final answer after {taken}, nor in one last request for it", reason=reason)
 
     def _seconds_left(self) -> float:
-        """Return the seconds until the work must end; for the final request, until the run must."""
-        return self.budget.deadlines[self.is_last] - self.budget.clock()
+        return self.budget.seconds_left(is_last=self.is_last)
 
     def _limit_call(self, bound: BoundCall) -> BoundCall:
         """Return the call with this budget and the remaining time; beyond the limit, a call that fails and says why."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -60,5 +61,5 @@ def _enclose(bound: BoundCall) -> BoundCall:
         return bound
     context = bound.context
     outer = enclosing(AgentPath) or AgentPath()
-    named = bound.within(lambda: AgentPath((*outer.names, bound.call.name)))
-    return named.within(lambda: ParentCall(bound.call, context))
+    named = bound.within(partial(AgentPath, (*outer.names, bound.call.name)))
+    return named.within(partial(ParentCall, bound.call, context))
