@@ -4,11 +4,14 @@ It applies the settings of the run, locks the session, adds the query, and opens
 end of the run it closes them, reports the end, and adds to an error what the run has come to.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+from ..core.background import run_in_thread, start_thread
 from ..core.context import AgentPath
 from ..core.enclosing import enclosing
 from ..core.errors import RunError
@@ -19,7 +22,7 @@ from ..engine.model import Model
 from ..engine.result import RunFinished, RunStarted
 from ..sessions.journal.policy import journal_policy, repeat_answer
 from ..sessions.journal.setup import Setup
-from ..sessions.persistence import find_conversation, open_journal, open_recording
+from ..sessions.persistence import conversation_in, open_journal, open_recording
 from ..sessions.session import Session
 from .handoffs import run_handoffs
 from .instruments import ObservedRun, RunObserver, find_instrument
@@ -54,6 +57,41 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
             raise
         finally:
             session.usage = before + run.usage
+
+
+@asynccontextmanager
+async def aprepare(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
+    """Do `prepare` without blocking the event loop: a journal is opened and closed in a thread."""
+    manager = prepare(spec, request)
+    if request.journal is None and spec.journal is None and request.session.journaled is None:
+        with manager as begun:
+            yield begun
+        return
+    entering = asyncio.ensure_future(run_in_thread(manager.__enter__))
+    try:
+        begun = await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        entering.add_done_callback(partial(_exit_late, manager))
+        raise
+    try:
+        yield begun
+    except BaseException as error:
+        await asyncio.shield(run_in_thread(partial(_exit, manager, error)))
+        raise
+    await asyncio.shield(run_in_thread(partial(manager.__exit__, None, None, None)))
+
+
+def _exit_late(manager: AbstractContextManager[Any], entered: "asyncio.Future[Any]") -> None:
+    """Release what was entered after the task had been cancelled."""
+    if not entered.cancelled() and entered.exception() is None:
+        start_thread(partial(_exit, manager, asyncio.CancelledError(), BaseException))
+
+
+def _exit(
+    manager: AbstractContextManager[Any], error: BaseException, ignored: type[BaseException] | None = None
+) -> None:
+    with suppress(ignored or type(error)):
+        manager.__exit__(type(error), error, error.__traceback__)
 
 
 def _observe(spec: AgentSpec, session: Session, run_id: str) -> RunObserver | None:
@@ -105,7 +143,7 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
         if request.replay is not None:
             policies = (request.replay.policy,)
             session.approvals.decisions.update(request.replay.decisions)
-        elif conversation := session.journaled if place is None else find_conversation(session, place):
+        elif conversation := session.journaled if place is None else conversation_in(session, place):
             if stored := conversation.stored if request.query is None else None:
                 run.run_id = stored.run.id
                 run.usage = stored.run.usage

@@ -5,17 +5,15 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import (
     AbstractContextManager,
     aclosing,
-    asynccontextmanager,
     closing,
     nullcontext,
     suppress,
 )
-from functools import partial
 from typing import Any
 
-from ..core.background import check_event_loop, run_in_thread, start_thread
+from ..core.background import check_event_loop
 from ..core.errors import RunStopped
-from ..core.flow import Done, Event, Flow, Listener, adrive, drive
+from ..core.flow import Done, Event, Listener, adrive, drive
 from ..core.host import find_kernel
 from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.result import Result, RunFinished
@@ -23,8 +21,7 @@ from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
 from .inner_runs import nest
 from .options import RunRequest
-from .preparation import prepare
-from .run_state import Run
+from .preparation import aprepare, prepare
 from .spec import AgentSpec
 
 
@@ -46,7 +43,7 @@ async def astream_run(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[Ev
     check_event_loop("agent.run, query")
     await request.session.wait_until_free()
     with nest(spec, request) as request:
-        async with _aprepare(spec, request) as (run, flow), aclosing_toolsets(run.toolsets):
+        async with aprepare(spec, request) as (run, flow), aclosing_toolsets(run.toolsets):
             stopper = _TaskStopper(request.session.cancellation)
             async with aclosing(adrive(flow)) as steps:
                 while isinstance(event := await stopper.next_event(steps), Event):
@@ -127,41 +124,6 @@ async def afinish_run(spec: AgentSpec, request: RunRequest) -> Result[Any]:
                 if show is not None:
                     show(last)
     return _result_of(last)
-
-
-@asynccontextmanager
-async def _aprepare(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
-    """Do `prepare` without blocking the event loop: a journal is opened and closed in a thread."""
-    manager = prepare(spec, request)
-    if request.journal is None and spec.journal is None and request.session.journaled is None:
-        with manager as begun:
-            yield begun
-        return
-    entering = asyncio.ensure_future(run_in_thread(manager.__enter__))
-    try:
-        begun = await asyncio.shield(entering)
-    except asyncio.CancelledError:
-        entering.add_done_callback(partial(_exit_late, manager))
-        raise
-    try:
-        yield begun
-    except BaseException as error:
-        await asyncio.shield(run_in_thread(partial(_exit, manager, error)))
-        raise
-    await asyncio.shield(run_in_thread(partial(manager.__exit__, None, None, None)))
-
-
-def _exit_late(manager: AbstractContextManager[Any], entered: "asyncio.Future[Any]") -> None:
-    """Release what was entered after the task had been cancelled."""
-    if not entered.cancelled() and entered.exception() is None:
-        start_thread(partial(_exit, manager, asyncio.CancelledError(), BaseException))
-
-
-def _exit(
-    manager: AbstractContextManager[Any], error: BaseException, ignored: type[BaseException] | None = None
-) -> None:
-    with suppress(ignored or type(error)):
-        manager.__exit__(type(error), error, error.__traceback__)
 
 
 def _cell() -> AbstractContextManager[Listener | None]:

@@ -20,7 +20,7 @@ from .recordings.file import FIRST_LINE, RecordFile
 from .session import Session
 
 
-def find_conversation(session: Session, place: Place | Journal) -> JournaledConversation:
+def conversation_in(session: Session, place: Place | Journal) -> JournaledConversation:
     """Return the conversation of the session in a journal; a new one for a session that is in none.
 
     Raises:
