@@ -5,13 +5,13 @@ end of the run it closes them, reports the end, and adds to an error what the ru
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from ..core.background import run_in_thread, start_thread
+from ..core.background import run_in_thread
 from ..core.context import AgentPath
 from ..core.enclosing import enclosing
 from ..core.errors import RunError
@@ -30,6 +30,8 @@ from .options import RunRequest
 from .pipeline import build_flow
 from .run_state import Run
 from .spec import AgentSpec
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -69,28 +71,37 @@ async def aprepare(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[tuple
         return
     entering = asyncio.ensure_future(run_in_thread(manager.__enter__))
     try:
-        begun = await asyncio.shield(entering)
-    except asyncio.CancelledError:
-        entering.add_done_callback(partial(_exit_late, manager))
+        begun = await _finish(entering)
+    except asyncio.CancelledError as error:
+        if not entering.cancelled() and entering.exception() is None:  # it was entered although the task was cancelled
+            await _finish(run_in_thread(partial(_exit, manager, error)))
         raise
     try:
         yield begun
     except BaseException as error:
-        await asyncio.shield(run_in_thread(partial(_exit, manager, error)))
+        await _finish(run_in_thread(partial(_exit, manager, error)))
         raise
-    await asyncio.shield(run_in_thread(partial(manager.__exit__, None, None, None)))
+    await _finish(run_in_thread(partial(manager.__exit__, None, None, None)))
 
 
-def _exit_late(manager: AbstractContextManager[Any], entered: "asyncio.Future[Any]") -> None:
-    """Release what was entered after the task had been cancelled."""
-    if not entered.cancelled() and entered.exception() is None:
-        start_thread(partial(_exit, manager, asyncio.CancelledError(), BaseException))
+async def _finish(work: Awaitable[T]) -> T:
+    """Await work in a thread to its end, also if the task is cancelled meanwhile: the cancellation is raised then."""
+    future = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not future.cancelled():
+            future.exception()  # it counts as handled
+        raise cancelled
+    return future.result()
 
 
-def _exit(
-    manager: AbstractContextManager[Any], error: BaseException, ignored: type[BaseException] | None = None
-) -> None:
-    with suppress(ignored or type(error)):
+def _exit(manager: AbstractContextManager[Any], error: BaseException) -> None:
+    with suppress(type(error)):
         manager.__exit__(type(error), error, error.__traceback__)
 
 

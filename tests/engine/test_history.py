@@ -502,3 +502,14 @@ def test_a_long_conversation_is_looked_through_in_no_time():
     same = [*ASKED, says(*[call_of()] * 3000), *[tool_message(A, "1")] * 3000]
     with takes_at_most(100):
         repair_history(same)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_results_with_ids_of_another_conversation_are_matched_in_linear_time(is_named):
+    calls = [ToolCall(f"call {place}", "add", "{}") for place in range(10_000)]
+    results = [tool_message(ToolCall(f"foreign {place}", "add", "{}"), "3") for place in range(10_000)]
+    if not is_named:
+        results = [{key: value for key, value in result.items() if key != "name"} for result in results]
+    with takes_at_most(200):
+        repaired = repair_history([user("1 + 2?"), assistant(None, calls), *results])
+    assert [message["tool_call_id"] for message in repaired[2:]] == [call.id for call in calls]

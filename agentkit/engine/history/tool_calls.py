@@ -6,7 +6,7 @@ A violation names the providers that reject it.  Of a call, the id, the name and
 import json
 import operator
 import re
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
@@ -299,14 +299,20 @@ class _Matching:
             return
         left = [index for index, answer in enumerate(turn.answers) if answer is None]
         is_even = len(left) == len(strangers)
+        unnamed = deque(left if is_even else ())
+        named: dict[str, deque[int]] = defaultdict(deque)
+        for index in left:
+            named[turn.calls[index]["function"]["name"]].append(index)
         for place, message in strangers:
             name = message.get("name")
             identity = message["tool_call_id"]
-            fits = (i for i in left if (is_even if name is None else name == turn.calls[i]["function"]["name"]))
-            if (index := next(fits, None)) is None:
+            fits = unnamed if name is None else named.get(name, _NOTHING)
+            while fits and turn.answers[fits[0]] is not None:
+                fits.popleft()
+            if not fits:
                 self._orphan(place, identity)
                 continue
-            left.remove(index)
+            index = fits.popleft()
             turn.answers[index] = place, message
             call = f"the result behind the call {turn.calls[index]['id']!r:.80}"
             if identity:

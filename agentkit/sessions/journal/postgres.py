@@ -9,6 +9,7 @@ leases over; a lease that another process has had meanwhile is lost, and its run
 """
 
 import os
+import re
 import secrets
 import threading
 import time
@@ -68,6 +69,10 @@ SETTINGS = (
     "SET tcp_keepalives_interval TO 3",
     "SET tcp_keepalives_count TO 3",
 )
+FINAL_REFUSALS = re.compile("authentication failed|does not exist|no pg_hba.conf entry|permission denied|no password")
+"""The server's reasons for which a second attempt fails as well."""
+_unreachable: set[str] = set()
+"""The URLs to which the last first connection could not be made in time."""
 ESCAPE = "\ue000"
 """A character of Unicode's private use; it marks characters that PostgreSQL cannot store."""
 
@@ -90,7 +95,26 @@ class PostgresConnection:
         """The server's processes for lost connections, which may not have noticed it."""
         with self.errors():
             self._parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(url)}
-            self._connection = self._connect()
+            self._connection = self._connect_first(url)
+
+    def _connect_first(self, url: str) -> "psycopg.Connection[Any]":
+        """Connect within `LOCK_TIMEOUT` seconds, as when a connection is lost; of several failures the first waits."""
+        end = time.monotonic() + (0.0 if url in _unreachable else LOCK_TIMEOUT)
+        wait = MIN_CONNECT_WAIT
+        while True:
+            try:
+                connection = self._connect()
+            except psycopg.OperationalError as error:
+                if FINAL_REFUSALS.search(str(error)):
+                    raise
+                if time.monotonic() > end:
+                    _unreachable.add(url)
+                    raise
+            else:
+                _unreachable.discard(url)
+                return connection
+            time.sleep(wait)
+            wait = min(2 * wait, MAX_CONNECT_WAIT)
 
     def _connect(self) -> "psycopg.Connection[Any]":
         connection = psycopg.connect(make_conninfo(**self._parameters), autocommit=True)

@@ -63,6 +63,8 @@ INSERT_MESSAGE = insert("messages", replace=True)
 INSERT_CUT = insert("cut", replace=True)
 INSERT_STEP = insert("steps", replace=True)
 INSERT_CONVERSATION = "INSERT INTO conversations (id, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
+RELEASE_NAME = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
+"""Takes the name of a conversation that continues as another one."""
 INSERT_SETUP = insert("setups")
 INSERT_RUN = """
 INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin)

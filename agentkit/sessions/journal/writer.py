@@ -31,6 +31,7 @@ from .tables import (
     INSERT_MESSAGE,
     INSERT_RUN,
     INSERT_SETUP,
+    RELEASE_NAME,
     SUPERSEDE_RUNS,
     UPDATE_STATE,
 )
@@ -163,6 +164,8 @@ class JournaledConversation:
 
 
 DIGEST_MODULUS = 1 << 62  # integers below it fit into a column
+RETRY_SECONDS = 5.0
+"""Seconds after which a run tries again to open a journal that could not be opened."""
 
 
 @dataclass(eq=False)
@@ -203,6 +206,13 @@ class JournalWriter:
     """The outcome of the last request without its message."""
     _steps: StepRows = field(default_factory=StepRows, repr=False)
     _has_failed: bool = False
+    _is_begun: bool = True
+    """Whether the journal has the row of the run."""
+    _open_error: JournalError | None = None
+    """Why the store could not be opened."""
+    _superseded: str = ""
+    """The unfinished run of the conversation before this one."""
+    _next_try: float = 0.0
     _store: Store | None = field(default=None, repr=False)
     _lease: Lease | None = field(default=None, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -218,8 +228,9 @@ class JournalWriter:
         try:
             if not self._take_lease(must_succeed=continues) or not self.conversation.is_continued_by(self.messages):
                 self._detach()
-            self._check_unchanged()
-            if continues:
+            if self._store is not None:
+                self._check_unchanged()
+            if continues and self.conversation.run:
                 self._continue(self._open_store())
             else:
                 self.begin(query or "", model)
@@ -244,13 +255,18 @@ class JournalWriter:
             self._lease.release()
             self._lease = None
         self.conversation.detach()
-        if name := self.conversation.name:
-            sql = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
-            self._pending.append((sql, (name, self.conversation.key)))
 
     def _open_store(self) -> Store:
+        """Return the store; one that could not be opened is tried again after `RETRY_SECONDS`."""
         if self._store is None:
-            self._store = open_store(self.conversation.journal.path, self.conversation.journal.sync)
+            if self._open_error is not None and time.monotonic() < self._next_try:
+                raise self._open_error
+            try:
+                self._store = open_store(self.conversation.journal.path, self.conversation.journal.sync)
+            except JournalError as error:
+                self._open_error = error
+                self._next_try = time.monotonic() + RETRY_SECONDS
+                raise
         return self._store
 
     def _check_unchanged(self) -> None:
@@ -265,12 +281,16 @@ class JournalWriter:
 
     def begin(self, query: str, model: str) -> None:
         """Add the rows of a new run."""
+        self._superseded = self.conversation.run
         self.run = self.conversation.begin_run()
         key = self.conversation.key
         body = encode_json([self.setup.instruction, self.setup.tools])
         identity = f"{digest('', body):016x}"
         self._first = max(1, len(self.messages) - bool(query))
         origin = self.conversation.origin or None
+        self._is_begun = False
+        if name := self.conversation.name:
+            self._pending.append((RELEASE_NAME, (name, key)))
         self._pending += [
             (INSERT_CONVERSATION, (key, self.conversation.name)),
             (SUPERSEDE_RUNS, (key, self.run)),
@@ -373,9 +393,15 @@ class JournalWriter:
         return None
 
     def close(self) -> None:
-        """Release the journal; a conversation that is not written completely becomes a new one in the next run."""
+        """Release the journal; a conversation that is not written completely becomes a new one in the next run.
+
+        A run that has written nothing, because it was stopped before its first step, is not recorded at all.
+        """
         with self._lock:
             try:
+                if not self._is_begun and not self._has_failed and self.append is None:
+                    self._pending.clear()
+                    self.conversation.run = self._superseded
                 with suppress(JournalError):
                     self._flush()
             finally:
@@ -394,6 +420,7 @@ class JournalWriter:
             append(self._pending)
             self._pending.clear()
             self._unrecorded.clear()
+            self._is_begun = True
 
     def _note_conversation(self) -> None:
         conversation = self.conversation

@@ -115,12 +115,39 @@ class TestWrites:
 class TestFiles:
     """Files that are no journal, or cannot be opened or written."""
 
-    @pytest.mark.parametrize("errors", ["warn", "raise"])
-    def test_a_journal_that_cannot_be_opened_raises(self, world, tmp_path, errors):
-        agent = agent_of(Journal(tmp_path / "no" / "folder.db", errors=errors), ADD, answer("3"))
+    def test_a_run_that_must_be_recorded_needs_a_journal_that_can_be_opened(self, world, tmp_path):
+        agent = agent_of(Journal(tmp_path / "no" / "folder.db", errors="raise"), ADD, answer("3"))
         with pytest.raises(JournalError, match=r"folder\.db': unable to open .*must exist and be writable"):
             world.run(agent, "Go")
         assert agent.model.requests == []
+
+    def test_a_journal_that_cannot_be_opened_is_reported_and_the_run_continues(self, world, tmp_path):
+        made: list[str] = []
+
+        @tool(effect="write")
+        def act() -> str:
+            """Acts."""
+            made.append("acted")
+            return "done"
+
+        @tool(effect="read")
+        def look() -> str:
+            """Looks."""
+            return "seen"
+
+        place = tmp_path / "no" / "folder.db"
+        agent = agent_of(place, call("act"), call("look"), answer("3"), answer("4"), tools=[act, look])
+        events = world.stream(agent, "Go")
+        result = events[-1].result
+        assert (result.answer, made) == ("3", [])
+        (failed,) = [event for event in events if isinstance(event, JournalFailed)]
+        assert "must exist and be writable" in failed.notice
+        results = [message["content"] for message in result.messages if message["role"] == "tool"]
+        assert results[0].startswith("NotRecorded")
+        assert results[1] == "seen"
+        place.parent.mkdir()
+        assert world.run(agent, "Again").answer == "4"
+        assert [(run.query, run.state) for run in runs(place)] == [("Again", "finished")]
 
     def test_a_file_that_can_only_be_read_is_left_unchanged(self, world, file):
         agent_of(file, answer("3"))("Go")

@@ -62,6 +62,27 @@ def test_a_database_that_restarts_in_the_middle_does_not_end_the_run(world, post
     assert show(result.run_id, store=postgres_url).messages == result.messages
 
 
+def test_the_first_connection_is_tried_as_long_as_a_lost_one(world, postgres_server, postgres_url):
+    postgres_server.stop()
+    starter = threading.Timer(0.5, postgres_server.start)
+    starter.start()
+    try:
+        made: list[str] = []
+        agent = JsonAgent(booking(made, lambda _: None), model=ScriptedModel(*calls(2)), journal=postgres_url)
+        assert world.run(agent, "Go").answer == "done"
+        assert made == list("01")
+        assert [run.state for run in runs(postgres_url)] == ["finished"]
+    finally:
+        starter.join()
+
+
+def test_a_refusal_of_the_first_connection_is_raised_at_once(postgres_url):
+    start = time.perf_counter()
+    with pytest.raises(JournalError, match="does not exist"):
+        runs(f"{postgres_url}_other")
+    assert time.perf_counter() - start < 5
+
+
 def test_a_database_that_is_away_for_long_refuses_effects_and_is_waited_for_once(
     postgres_server, postgres_url, monkeypatch
 ):

@@ -1,9 +1,12 @@
 """A recorded run is resumed: replies and results are not requested twice, a changed agent is refused."""
 
+import asyncio
+from contextlib import suppress
+
 import pytest
 from journaled_runs import ADD, add, agent_of, interrupt, resume, stop_run
 
-from agentkit import DefinitionError, JsonAgent, ModelError, Session
+from agentkit import DefinitionError, JsonAgent, ModelError, RunError, Session, tool
 from agentkit.engine.history import check_history
 from agentkit.events import ToolFinished, ToolStarted
 from agentkit.journal import Journal, JournalError, runs
@@ -11,6 +14,57 @@ from agentkit.sessions.journal.connections import opened_store
 from agentkit.testing import ScriptedModel, answer, call, calls
 
 DOWN = ModelError("down", kind="authentication")
+
+
+class TestCancelledRuns:
+    """A task that awaits a run is cancelled."""
+
+    def cancel_many(self, path, numbers, delay):
+        """Cancel a run after each delay; return whether its session was busy or changed after the cancellation."""
+
+        @tool(effect="write")
+        async def act(number: int) -> str:
+            """Acts."""
+            await asyncio.sleep(0.005)
+            return "done"
+
+        async def one(number):
+            session = Session()
+            agent = JsonAgent(act, model=ScriptedModel(*[call("act", number=n) for n in range(9)]), journal=path)
+            task = asyncio.ensure_future(agent.arun("Go", session=session))
+            await asyncio.sleep(number * delay)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            kept = [*session.messages]
+            with suppress(RunError):
+                session.clear()
+                session.messages[:] = kept
+                await asyncio.sleep(0.02)
+                return session.messages != kept
+            return True
+
+        async def main():
+            return [await one(number) for number in range(numbers)]
+
+        return asyncio.run(main())
+
+    def test_its_session_is_free_and_unchanged_afterwards(self, path):
+        assert not any(self.cancel_many(path, 20, 0.003))
+
+    def test_one_that_was_cancelled_before_its_first_step_is_not_listed(self, path):
+        self.cancel_many(path, 20, 0.0005)
+        with opened_store(path):  # the journal exists, whatever was recorded
+            listed = runs(path, unfinished=True)
+        assert [run.last for run in listed if run.last.startswith("had not asked")] == []
+        for run in listed:
+            tools = [tool(effect="write")(act_again)]
+            assert JsonAgent(tools, model=ScriptedModel(answer("3")), journal=path).resume(run.id, changed="go on")
+
+
+def act_again(number: int) -> str:
+    """Acts."""
+    return "done"
 
 
 class TestStoppedRuns:
