@@ -33,6 +33,20 @@ END = (
 )
 
 
+OLDER_CONNECTIONS = f"""
+SELECT DISTINCT 'process ' || held.pid || coalesce(' from ' || host(activity.client_addr), '')
+FROM pg_locks held JOIN pg_stat_activity activity ON activity.pid = held.pid
+WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.granted AND held.pid != pg_backend_pid()
+AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND activity.application_name LIKE 'agentkit%' AND NOT EXISTS (
+    SELECT 1 FROM pg_locks own WHERE own.pid = held.pid AND own.locktype = 'advisory' AND own.objsubid = 2
+    AND own.classid = {APPLICATION_ID} AND own.objid >= {SCHEMA_VERSION}
+)
+"""
+"""The connections of programs of an older version: each connection has a shared lock with its version, and the oldest
+versions have the lock of their leases alone."""
+
+
 def list_migrations(version: int) -> list[str]:
     """Return the statements that bring the tables of a version up to date; version 0 has no schema."""
     tables = [*migrations_from(version)]
@@ -124,6 +138,7 @@ class PostgresConnection:
             connection.execute(f"SET lock_timeout TO {1 if self._is_locked_out else int(LOCK_TIMEOUT * 1000)}".encode())
             row = connection.execute("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
             self.owner = secrets.randbits(60)
+            connection.execute(f"SELECT pg_advisory_lock_shared({APPLICATION_ID}, {SCHEMA_VERSION})".encode())
             connection.execute(f"SELECT pg_advisory_lock({self.owner})".encode())
             self._backend = connection.info.backend_pid, (row.fetchone() or (None,))[0]
         except BaseException:
@@ -296,10 +311,13 @@ class PostgresStore(Store):
         if must_exist and not version:
             raise JournalError(f"{self.named} has no journal: no run was recorded in this database")
         if version > SCHEMA_VERSION:
-            raise JournalError(f"{self.named} has version {version}, expected {SCHEMA_VERSION}. Update agentkit.")
+            self._check_version(version)
+            return
         with self._connection.transaction():
             self._connection.execute("SELECT pg_advisory_xact_lock(?)", (APPLICATION_ID,))
             if (version := self._version()) < SCHEMA_VERSION:
+                if version:
+                    self._refuse_migration([name for (name,) in self._connection.rows(OLDER_CONNECTIONS)])
                 for statement in list_migrations(version):
                     self._connection.execute(statement)
                 for values in digest_texts(self._connection.rows(SELECT_UNCHECKED)):
@@ -315,6 +333,8 @@ class PostgresStore(Store):
 
     def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:
         """Run the statements, all or none of them; with a lease only if it is not lost."""
+
+        self._check_writable()
 
         def write() -> None:
             if lease is not None and lease.is_lost:

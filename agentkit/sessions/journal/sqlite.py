@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,54 @@ def is_alive(journal: str, owner: int) -> bool:
     return False
 
 
+def find_lock_holders(journal: str) -> Iterator[str]:
+    """Yield the names of the processes that hold a lock beside a journal, of whatever version they are.
+
+    Version 1 locks a byte of one file for each run (fcntl(2), also for the "open file description locks" of some
+    programs), later ones a file for each process (flock(2)).
+    """
+    for path in sorted(glob(f"{escape(journal)}-lease*")):
+        if is_locked(path):
+            yield f"the process that has locked {path!r}{_name_lock_owner(path)}"
+
+
+if sys.platform == "win32":
+
+    def is_locked(path: str) -> bool:
+        """Return whether a process has locked a file beside a journal."""
+        try:
+            os.rename(path, path)
+        except PermissionError:
+            return True
+        return False
+
+else:
+
+    def is_locked(path: str) -> bool:
+        """Return whether a process has locked a file beside a journal, or a byte of it."""
+        try:
+            with open(path, "rb+") as file:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except (BlockingIOError, PermissionError):
+            return True
+        return False
+
+
+def _name_lock_owner(path: str) -> str:
+    """Return the number of the process that has locked a file, as Linux lists it; "" where it does not."""
+    with suppress(OSError, ValueError, IndexError):
+        found = os.stat(path)
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()
+            if place in words and int(words[words.index(place) - 1]) > 0:
+                return f" (process {words[words.index(place) - 1]})"
+    return ""
+
+
 def _path_of(journal: str, owner: int) -> str:
     return f"{journal}-lease-{owner:x}"
 
@@ -108,8 +157,7 @@ class SqliteStore(Store):
             self._migrate()
         self._file.execute(f"PRAGMA synchronous={sync}")
         self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
-        if (version := self._version()) != SCHEMA_VERSION:
-            raise JournalError(f"{self.named} has version {version}, expected {SCHEMA_VERSION}. Update agentkit.")
+        self._check_version(self._version())
 
     def _set_wal(self) -> None:
         end = time.monotonic() + LOCK_TIMEOUT
@@ -128,6 +176,10 @@ class SqliteStore(Store):
             version = self._version()
             if not version and self._file.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise JournalError(f"{self.named} is the database of another program. Give a file of its own.")
+            if version >= SCHEMA_VERSION:  # another process was first
+                return
+            if version:
+                self._refuse_migration([*find_lock_holders(self._real_path)])
             for statement in migrations_from(version):
                 self._file.execute(statement)
             for values in [*digest_texts(self._file.execute(SELECT_UNCHECKED))]:
@@ -143,6 +195,7 @@ class SqliteStore(Store):
 
     def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:  # noqa: ARG002
         """Run the statements, all or none of them; a lease lives as long as the process."""
+        self._check_writable()
         with self.lock, self._errors():
             try:
                 self._run(statements)

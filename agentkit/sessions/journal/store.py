@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from .location import ConversationBusy, JournalError, Place, show_place
-from .tables import END_LEASE, TAKE_LEASE
+from .tables import COMPATIBILITY, END_LEASE, SCHEMA_VERSION, TAKE_LEASE
 
 LOCK_TIMEOUT = 10.0
 """Seconds that a write waits for the lock of another process, or for a lost connection."""
@@ -57,6 +57,8 @@ class Store(ABC):
         """The number in the leases of this process, by which others see whether it lives."""
         self._held: dict[int, Lease] = {}
         """The leases of this process, by their tokens."""
+        self._is_read_only = False
+        """Whether a later version has made the tables, which this version can only read."""
         self._ended: list[Statement] = []
         """The statements that remove leases, and could not be run yet."""
 
@@ -110,6 +112,32 @@ class Store(ABC):
     @abstractmethod
     def _own(self) -> int:
         """Return the number of this process, after others can see by it that the process lives."""
+
+    def _check_version(self, version: int) -> None:
+        """Raise `JournalError` for tables of a later version that this one cannot read.
+
+        Tables that it can only read are not written.
+        """
+        if version <= SCHEMA_VERSION:
+            return
+        found = self.read(COMPATIBILITY, version)
+        readable_by, writable_by = found[0] if found else (version, version)
+        if readable_by > SCHEMA_VERSION:
+            raise JournalError(f"{self.named} has version {version}, expected {SCHEMA_VERSION}. Update agentkit.")
+        self._is_read_only = writable_by > SCHEMA_VERSION
+
+    def _check_writable(self) -> None:
+        if self._is_read_only:
+            raise JournalError(f"{self.named} has a later version, which this agentkit can only read. Update agentkit.")
+
+    def _refuse_migration(self, holders: Sequence[str]) -> None:
+        """Raise `JournalError` if programs of an older version, with these names, use the journal now."""
+        if holders:
+            raise JournalError(
+                f"{self.named} is in use by an older version of agentkit: {', '.join(holders)}. Its tables are not "
+                f"changed meanwhile, because its runs would be repeated. Stop {'it' if len(holders) == 1 else 'them'} "
+                "first, then open the journal again."
+            )
 
     def lease(self, key: int, what: str = "the conversation") -> Lease:
         """Take the lease of the conversation `key`.

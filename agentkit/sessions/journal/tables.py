@@ -27,9 +27,15 @@ DROP TABLE IF EXISTS leases;
 CREATE TABLE leases (conversation INTEGER PRIMARY KEY, token INTEGER, owner INTEGER, holder TEXT, since TEXT)
 """,
     "ALTER TABLE cut ADD COLUMN digest INTEGER",
+    "CREATE TABLE IF NOT EXISTS compatibility (version INTEGER PRIMARY KEY, readable_by INTEGER, writable_by INTEGER)",
 )
 """The statements that turn version n of the tables into version n + 1; version 0 has no tables."""
 SCHEMA_VERSION = len(MIGRATIONS)
+READABLE_BY = 5
+WRITABLE_BY = 5
+"""The oldest version whose programs can read, or write, the tables of this version; the table `compatibility` has it
+for the versions to which the tables were brought, so that an older program knows what it may do."""
+COMPATIBILITY = "SELECT readable_by, writable_by FROM compatibility WHERE version = ?"
 APPLICATION_ID = 0x616B6A6C
 """The application id, in the header of a SQLite file."""
 COLUMNS = {
@@ -88,3 +94,4 @@ def migrations_from(version: int) -> Iterator[str]:
     """Yield the statements that bring the tables of a version up to date."""
     for statements in MIGRATIONS[version:]:
         yield from statements.strip().split(";\n")
+    yield f"INSERT INTO compatibility VALUES ({SCHEMA_VERSION}, {READABLE_BY}, {WRITABLE_BY}) ON CONFLICT DO NOTHING"

@@ -1,0 +1,166 @@
+"""Journals of older versions are brought up to date and resumed, but not while a process of that version uses them."""
+
+import gzip
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from journaled_runs import agent_of, resume
+
+from agentkit import Session, tool
+from agentkit.journal import JournalError, export, runs, show
+from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.sqlite import SqliteStore
+from agentkit.sessions.journal.tables import SCHEMA_VERSION
+from agentkit.testing import answer
+
+OLD = Path(__file__).parent / "old"
+VERSIONS = ("478a9fd", "ba49f56")
+HOLD_BYTE = "fcntl.lockf(file, fcntl.LOCK_EX, 1, 1 << 40)"
+HOLD_FILE = "fcntl.flock(file, fcntl.LOCK_EX)"
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "w+b")
+{}
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=VERSIONS)
+def old(request, tmp_path) -> Path:
+    """A journal that this version wrote."""
+    place = tmp_path / "runs.db"
+    place.write_bytes(gzip.decompress((OLD / f"runs-{request.param}.db.gz").read_bytes()))
+    return place
+
+
+@tool(effect="write")
+def book(place: str) -> str:
+    """Books."""
+    return f"booked {place}"
+
+
+@tool(effect="danger")
+def pay(amount: int) -> str:
+    """Pays."""
+    return f"paid {amount}"
+
+
+def state_of(place) -> list[tuple]:
+    return sorted((run.query, run.state, run.answer) for run in runs(place))
+
+
+STATES = [
+    ("finished", "finished", "one"),
+    ("interrupted", "interrupted", None),
+    ("named", "finished", "two"),
+    ("paused", "paused", None),
+]
+
+
+def test_its_runs_are_listed_and_shown(old, tmp_path):
+    assert state_of(old) == STATES
+    for run in runs(old):
+        assert show(run.id, store=old).messages[1]["content"] == run.query
+        export(run.id, tmp_path / "exported.jsonl", store=old)
+
+
+def test_its_runs_are_resumed(world, old):
+    ids = {run.query: run.id for run in runs(old)}
+    done = agent_of(old, answer("done"), answer("again"), tools=[book, pay])
+    assert resume(world, done, ids["finished"], changed="go on").answer == "one"
+    (waiting,) = Session.resumed(ids["paused"], old).waiting
+    paused = resume(world, done, ids["paused"], changed="go on", approvals={waiting.id: True})
+    assert [m["content"] for m in paused.messages if m["role"] == "tool"][:2] == ["booked c", "paid 7"]
+    interrupted = resume(world, done, ids["interrupted"], changed="go on")
+    texts = [m["content"] for m in interrupted.messages if m["role"] == "tool"]
+    assert texts[0] == "booked d"
+    assert texts[1].startswith("OutcomeUnknown")
+    session = Session.open("ada", old)
+    assert session.messages[1]["content"] == "named"
+    assert world.run(agent_of(None, answer("three"), tools=[book, pay]), "More", session=session).answer == "three"
+    assert {run.state for run in runs(old)} == {"finished"}
+
+
+@pytest.mark.parametrize("name", ["{}-lease", "{}-lease-1a2b"])
+@pytest.mark.parametrize("how", [HOLD_BYTE, HOLD_FILE], ids=["a byte", "a file"])
+def test_it_is_not_changed_while_a_process_of_its_version_has_a_lock(world, old, name, how):
+    before = old.read_bytes()
+    program = [sys.executable, "-c", HOLDER.format(how), name.format(old)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(JournalError, match=rf"older version of agentkit: .*process {holder.pid}\).* Stop it"):
+                runs(old)
+            with pytest.raises(JournalError, match="older version"):
+                Session.open("ada", old)
+            assert old.read_bytes() == before
+        finally:
+            holder.stdin.close()
+            holder.wait()
+    assert state_of(old) == STATES
+
+
+def test_threads_that_open_it_at_once_bring_it_up_to_date_once(old):
+    found: list[list[tuple]] = []
+    threads = [threading.Thread(target=lambda: found.append(state_of(old))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [STATES] * 6
+    with closing(sqlite3.connect(old)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+
+
+def test_a_change_that_fails_leaves_it_as_it_was(old):
+    with closing(sqlite3.connect(old)) as file:
+        file.execute("CREATE VIEW compatibility AS SELECT 1 AS version, 2 AS readable_by, 3 AS writable_by")
+        file.commit()
+        before = [*file.iterdump()], file.execute("PRAGMA user_version").fetchone()
+    with pytest.raises(JournalError):
+        runs(old)
+    with closing(sqlite3.connect(old)) as file:
+        assert ([*file.iterdump()], file.execute("PRAGMA user_version").fetchone()) == before
+
+
+@pytest.mark.parametrize(("readable_by", "writable_by"), [(0, 0), (0, 1), (1, 1)])
+def test_the_next_version_says_what_this_one_may_do(world, path, readable_by, writable_by):
+    result = world.run(agent_of(path, answer("3")), "Go")
+    following = SCHEMA_VERSION + 1
+    values = (following, SCHEMA_VERSION + readable_by, SCHEMA_VERSION + writable_by)
+    with opened_store(path) as store:
+        store.append([("INSERT INTO compatibility VALUES (?, ?, ?)", values)])
+        if isinstance(store, SqliteStore):
+            store.append([(f"PRAGMA user_version={following}", ())])
+        else:
+            store.append([("INSERT INTO version VALUES (?)", (following,))])
+            store.shut()  # else the connection stays open for the next run
+    if readable_by:
+        with pytest.raises(JournalError, match="Update agentkit"):
+            runs(path)
+        return
+    assert show(result.run_id, store=path).messages == result.messages
+    agent = agent_of(path, answer("4"))
+    world.run(agent, "Again")
+    assert len(runs(path)) == (1 if writable_by else 2)
+
+
+def test_an_older_program_that_is_connected_to_a_server_is_named(postgres_url):
+    import psycopg
+
+    agent_of(postgres_url, answer("3"))("Go")
+    with opened_store(postgres_url) as store:
+        store.append([("DROP TABLE compatibility", ()), ("UPDATE version SET number = number - 1", ())])
+        store.shut()
+    with psycopg.connect(postgres_url, application_name="agentkit", autocommit=True) as older:
+        older.execute("SELECT pg_advisory_lock(12345678901234)")
+        pid = older.info.backend_pid
+        with pytest.raises(JournalError, match=f"older version of agentkit: process {pid} from 127.0.0.1. .* Stop it"):
+            runs(postgres_url)
+    assert [run.answer for run in runs(postgres_url)] == ["3"]
