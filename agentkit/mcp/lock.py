@@ -84,10 +84,13 @@ def compare_tool(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         if before == after:
             continue
         if name in _SCHEMAS and isinstance(before, dict) and isinstance(after, dict):
-            places = [
-                f"{_SCHEMAS[name]}{'.' if path else ''}{path}: {message}"
-                for path, _, message in compare_schemas(before, after)
-            ]
+            try:
+                places = [
+                    f"{_SCHEMAS[name]}{'.' if path else ''}{path}: {message}"
+                    for path, _, message in compare_schemas(before, after)
+                ]
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                places = [f"{_SCHEMAS[name]} schema: not a schema ({error})"]
             found += places or [f"{_SCHEMAS[name]} schema: changed"]
         elif isinstance(before, str) and isinstance(after, str):
             found.append(_compare_texts(name, before, after))

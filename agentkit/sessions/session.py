@@ -38,6 +38,7 @@ from ..tools.results.result_text import render_result
 from .journal.location import Journal
 from .journal.maintenance import closed_state, open_named, open_run
 from .journal.run_info import has_key, value_of
+from .journal.store import DAMAGE
 from .journal.writer import Changed, JournaledConversation, Uncertain
 from .recordings.file import FIRST_LINE, OLD_FIRST, Line, Recording, name_in_errors, write_lines
 
@@ -370,7 +371,13 @@ class Session:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Session:
         """Return the session that `as_dict` described; raise `RunError` for anything else."""
-        data = validate_saved(saved)
+        try:
+            return cls._restore(validate_saved(saved))
+        except DAMAGE as error:
+            raise RunError(f"the saved session is damaged: {error}. {REMEDY}") from error
+
+    @classmethod
+    def _restore(cls, data: SavedSession) -> Session:
         inbox = data["inbox"]
         waiting = data["waiting"]  # of texts and of ids in older files
         unread = deque(user(entry) if isinstance(entry, str) else entry for entry in inbox)
@@ -432,7 +439,8 @@ class Session:
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the conversation as an HTML page with masked secrets; write it into `path`, if given."""
-        page = display_with("agentkit.views.html:session_page")(self.messages, self.usage.as_dict())
+        messages = repair_history(self.messages, pending="keep")  # they may come from elsewhere
+        page = display_with("agentkit.views.html:session_page")(messages, self.usage.as_dict())
         return str(display_with("agentkit.views.html:write_page")(page, path))
 
     _repr_html_ = display_with("agentkit.views.html:session_view")

@@ -53,7 +53,7 @@ def read_lock(text: str) -> dict[str, Any]:
     """
     try:
         locked = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DefinitionError(f"not a lock file: invalid JSON ({error}). Write it with `agentkit lock`.") from error
     if not isinstance(locked, dict) or not isinstance(locked.get("tools"), dict):
         raise DefinitionError('not a lock file: it has no object "tools". Write it with `agentkit lock`.')
@@ -85,5 +85,8 @@ def compare_locks(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change
         elif name not in before:
             changes.append(Change(name, "", "compatible", "added"))
         else:
-            changes += [Change(name, *difference) for difference in compare_schemas(before[name], after[name])]
+            try:
+                changes += [Change(name, *difference) for difference in compare_schemas(before[name], after[name])]
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                raise DefinitionError(f"the lock of the tool {name!r} is damaged: {error}. Write it again.") from error
     return changes

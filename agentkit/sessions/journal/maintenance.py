@@ -75,7 +75,7 @@ def open_named(journal: Journal, name: str) -> Opened:
         raise RunError(
             f'a conversation of a journal needs a name, got {name!r:.60}. Give a text: Session.open("ada", ...)'
         )
-    with opened_store(journal.path, journal.sync) as store:
+    with opened_store(journal.path, journal.sync) as store, reading(store, f"conversations, {name!r}"):
         key = JournaledConversation(journal).key
         store.append([(INSERT_CONVERSATION, (key, name))])
         key = store.read("SELECT id FROM conversations WHERE name = ?", name)[0][0]
@@ -96,7 +96,7 @@ def open_run(journal: Journal, run: str) -> Opened:
     Raises:
         JournalError: There is no such run, it is damaged or in progress, or its conversation continued without it.
     """
-    with opened_store(journal.path, journal.sync, must_exist=True) as store:
+    with opened_store(journal.path, journal.sync, must_exist=True) as store, reading(store, f"runs, run {run}"):
         wanted = find_run(store, run)
         if wanted.state not in ("finished", "superseded"):
             store.check_free(wanted.conversation, f"run {wanted.id}")
@@ -185,7 +185,7 @@ def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False, limit: int | 
 
 def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:
     """Return the names of the conversations that `Session.open` began, by the key that `RunInfo.conversation` has."""
-    with opened_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened, reading(opened, "conversations"):
         return dict(opened.read("SELECT id, name FROM conversations WHERE name IS NOT NULL AND name != ''"))
 
 
@@ -195,7 +195,7 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
     The run itself is not changed.  The branch is resumed like any run, also by an agent with other tools or another
     instruction.
     """
-    with opened_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"runs, run {run_id}"):
         run = find_run(opened, run_id)
         kept, before = read_conversation(opened, Journal(store), run.conversation)
         listed = kept.written[: end_of_run(opened, run)]
@@ -228,7 +228,8 @@ def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
     Raises:
         ConversationBusy: It is in progress, or is queued for workers.
     """
-    with opened_store(store, must_exist=True) as opened, _opened_clean_ups(opened) as beside:
+    where = f"runs, run {run_id}"
+    with opened_store(store, must_exist=True) as opened, reading(opened, where), _opened_clean_ups(opened) as beside:
         _delete_run(opened, find_run(opened, run_id), beside)
         opened.remove([(DELETE_SETUPS, ())])
 
@@ -336,7 +337,7 @@ def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
 
     Of a damaged conversation it has the messages before the damage.
     """
-    with opened_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"runs, run {run_id}"):
         run = find_run(opened, run_id)
         found, error = _read_messages(opened, run)
         trace = _read_trace(opened, run, run.begun)
@@ -351,7 +352,7 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
     Raises:
         JournalError: The conversation is damaged.
     """
-    with opened_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"runs, conversation {key}"):
         messages = [message for message, _ in read_messages(opened, key)]
         return [
             JournaledRun(run, messages[: end_of_run(opened, run)], _read_trace(opened, run, run.begun).as_dict())
@@ -419,28 +420,22 @@ def salvage(store: Place, target: Place) -> int:
     """
     if not is_url(target) and Path(target).exists():
         raise JournalError(f"{show_place(target)!r} exists. Name a new file.")
-    sound: list[RunInfo] = []
+    saved = 0
     with opened_store(store, must_exist=True) as old, opened_store(target) as new:
-        for run in runs(store):
-            with suppress(JournalError):
-                sound += _read_parts(old, run)
-        for key in {run.conversation for run in sound}:
-            _copy(old, new, "conversations", "id = ?", key)
-            _copy(old, new, "messages", "conversation = ?", key)
-            _copy(old, new, "cut", "conversation = ?", key)
-        for run in sound:
-            _copy(old, new, "setups", "id = (SELECT setup FROM runs WHERE id = ?)", run.id)
-        for run in sorted(sound, key=lambda run: run.begun):
-            _copy(old, new, "runs", "id = ?", run.id)
-            _copy(old, new, "steps", "run = ?", run.id)
-    return sum("/" not in run.origin for run in sound)
+        for run in reversed(runs(store)):  # the oldest first
+            with suppress(JournalError):  # a damaged run does not keep the others from being copied
+                parts = _read_parts(old, run)
+                new.append([statement for part in parts for statement in _copy_run(old, part)])
+                saved += 1
+    return saved
 
 
 def _read_parts(store: Store, run: RunInfo) -> list[RunInfo]:
     """Return a run and those inside it; raise `JournalError` if one of them, or its conversation, is damaged."""
     if run.state == "damaged":
         raise JournalError(run.error)
-    parts = [*with_inner_runs(store, run)]
+    with reading(store, f"runs, run {run.id}"):
+        parts = [*with_inner_runs(store, run)]
     for part in parts[1:]:
         deque(read_messages(store, part.conversation), maxlen=0)
     for key in {part.conversation for part in parts}:
@@ -448,6 +443,16 @@ def _read_parts(store: Store, run: RunInfo) -> list[RunInfo]:
     return parts
 
 
-def _copy(old: Store, new: Store, table: str, where: str, value: str | int) -> None:
-    rows = old.read(f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {where}", value)
-    new.append([(insert(table), row) for row in rows])
+def _copy_run(store: Store, run: RunInfo) -> Iterator[Statement]:
+    """Yield the statements that write the rows of a run, and of its conversation, into another journal."""
+    parts = (
+        ("conversations", "id = ?", run.conversation),
+        ("messages", "conversation = ?", run.conversation),
+        ("cut", "conversation = ?", run.conversation),
+        ("setups", "id = (SELECT setup FROM runs WHERE id = ?)", run.id),
+        ("runs", "id = ?", run.id),
+        ("steps", "run = ?", run.id),
+    )
+    for table, where, value in parts:
+        for row in store.read(f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {where}", value):
+            yield insert(table), row

@@ -249,7 +249,11 @@ def list_runs(store: Store, condition: str = "", *values: Any, limit: int | None
     """
     where = f"(origin IS NULL OR NOT ({_INNER})) AND ({condition or '1 = 1'})"
     inside = store.read(f"SELECT origin, begun FROM runs WHERE {_INNER} ORDER BY begun")
-    newest_inner = {origin.partition("/")[0]: begun for origin, begun in inside}
+    newest_inner = {
+        origin.partition("/")[0]: begun
+        for origin, begun in inside
+        if isinstance(origin, str) and isinstance(begun, float | int)
+    }
     checked: dict[int, str] = {}
     try:
         end = sys.maxsize if limit is None else limit
@@ -288,7 +292,7 @@ def _check_conversations(store: Store, keys: set[int]) -> dict[int, str]:
     damage = dict.fromkeys(keys, "")
     try:
         for key, _, _, error in read_checked_messages(store, *keys):
-            damage[key] = damage[key] or error
+            damage[key] = damage.get(key, "") or error
     except JournalError as error:
         if len(keys) > 1:
             raise
@@ -312,6 +316,10 @@ def _describe_run(
     """
     identity, conversation, query, model, first, last, begun, ended, status, outcome, origin = row
     with reading(store, f"runs, run {identity}"):
+        if not all(isinstance(value, str | None) for value in (query, model, status, origin)):
+            raise ValueError("a value is not a text")
+        if not all(isinstance(value, int | None) for value in (conversation, first, last)):
+            raise ValueError("a value is not a number")
         for step in steps:
             if step.digest is not None and step.digest != step_digest(*step[:6], step.outcome):
                 raise damage_error(store, f"step {step.step} of run {identity} is not readable")

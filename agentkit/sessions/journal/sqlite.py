@@ -283,7 +283,7 @@ class SqliteStore(Store):
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeError, OverflowError) as error:
             raise JournalError(f"{self.named}: {error}. {_remedy(error)}") from error
 
 

@@ -241,12 +241,16 @@ def step_digest(run: str, step: int, call: str, *values: Any) -> int:
     return digest(f"{run}/{step}/{call}", repr(values))
 
 
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a value raises that is not what was written."""
+
+
 @contextmanager
 def reading(store: Store, what: str) -> Iterator[None]:
     """Raise `JournalError` with the table and the run (`what`) if rows that are read in the block are damaged."""
     try:
         yield
-    except (ValueError, LookupError, TypeError) as error:
+    except DAMAGE as error:
         raise damage_error(store, f"table {what}: {error}") from error
 
 
@@ -261,10 +265,11 @@ def read_checked_messages(store: Store, *keys: int) -> Iterator[tuple[int, str, 
     where = f"conversation IN ({', '.join('?' * len(keys))}) ORDER BY conversation, place"
     rows = store.read(f"SELECT conversation, place, body, digest FROM messages WHERE {where}", *keys) if keys else ()
     for key, place, body, number in rows:
-        is_sound = place == places[key] and digest(place, body) == number
-        error = "" if is_sound else str(damage_error(store, f"message {places[key]} of a run is incomplete"))
+        expected = places.setdefault(key, 0)
+        is_sound = isinstance(body, str) and place == expected and digest(place, body) == number
+        error = "" if is_sound else str(damage_error(store, f"message {expected} of a run is incomplete"))
         yield key, body, number, error
-        places[key] += 1
+        places[key] = expected + 1
 
 
 def encode_json(value: Any) -> str:

@@ -28,7 +28,7 @@ from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
 from ..journal import tables
 from ..journal.location import JournalError
-from ..journal.store import Statement
+from ..journal.store import DAMAGE, Statement
 
 Line = Mapping[str, Any]
 FIRST_LINE: Line = {"kind": "record", "version": 2}
@@ -76,7 +76,7 @@ def name_in_errors(path: str | os.PathLike[str], expected: str, remedy: str) -> 
     """Raise the errors of reading a file with another content than the expected one as `RunError` with its path."""
     try:
         yield
-    except (ValueError, RecursionError) as error:
+    except DAMAGE as error:
         reason = str(error).removesuffix(".")
         raise RunError(f"{os.fspath(path)!r} is damaged, or not {expected}: {reason}. {remedy}") from error
     except RunError as error:
@@ -194,7 +194,7 @@ class Recording:
                 self._read_line(number, line)
             if "first" in self.begin:
                 self._divide(self.begin["first"])
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"line {number}: {type(error).__name__}: {error}") from error
         if not number:
             raise ValueError("it is empty")
@@ -221,6 +221,8 @@ class Recording:
             self._add_request(number, line)
         elif kind in ("reply", "error"):
             self.exchanges[-1] = replace(self.exchanges[-1], outcome=line)
+            if kind == "reply":
+                _check_message(line["message"], "the reply")
         elif kind == "decision":
             self.decisions[line["call"]] = line["decision"]
         elif kind == "call":
@@ -237,8 +239,7 @@ class Recording:
         if message is None:
             del self.messages[place:]
             return
-        if not isinstance(message["role"], str):
-            raise ValueError(f"message {place} has no role")
+        _check_message(message, f"message {place}")
         self.messages[place : place + 1] = [message]
         self._asked |= {call.id: {"name": call.name, "arguments": call.arguments} for call in calls_of(message)}
 
@@ -267,6 +268,13 @@ class Recording:
                 self.results.setdefault(call, {**self._asked.get(call, {}), "text": text})
                 if str(text).startswith(DENIED):
                     self.decisions.setdefault(call, text.removeprefix(DENIED))
+
+
+def _check_message(message: Any, what: str) -> None:
+    if not isinstance(message["role"], str):
+        raise ValueError(f"{what} has no role")
+    if message["role"] == "tool" and not isinstance(message["tool_call_id"], str):
+        raise ValueError(f"{what} has no call")
 
 
 def _check_version(kind: Any, version: Any) -> None:

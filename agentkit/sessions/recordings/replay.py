@@ -8,7 +8,9 @@ import asyncio
 import json
 import os
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -33,7 +35,7 @@ from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_c
 from ..journal.policy import WriteJournal
 from ..journal.run_info import RunInfo, find_run, preset_result, read_steps, restore_result, value_of
 from ..journal.setup import compare_messages, compare_values, list_changes, read_setup, schemas_of
-from ..journal.store import Store, reading
+from ..journal.store import DAMAGE, Store, reading
 from ..journal.tables import END_RUN, END_STEP, INSERT_STEP
 from ..journal.writer import JournalWriter
 from .file import DELTAS, FIRST_LINE, Exchange, Line, RecordFile, Recording, lines_of, write_lines
@@ -88,14 +90,17 @@ class Replay:
     def _handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
             self._number += 1
-            model = RecordedModel(self._find_exchange(effect), timed=self.timed)
+            with self._reading(f": request {self._number}"):
+                model = RecordedModel(self._find_exchange(effect), timed=self.timed)
+                model.check(effect.request)
             return (yield from ask(AskModel(model, effect.request)))  # not the effect itself: its model is another one
         if isinstance(effect, ConsultPerson) and not self.execute:
             return {}
         if isinstance(effect, Consult) and not self.execute:
             return None  # the decision is part of the conversation
         if isinstance(effect, CallTools) and not self.execute:
-            effect = effect.with_calls(map(self._restore_call, effect.calls))
+            with self._reading(f": a call of step {self._number}"):
+                effect = effect.with_calls([*map(self._restore_call, effect.calls)])
         return None if isinstance(effect, Sleep) else (yield from ask(effect))
 
     def _differ(self, message: str) -> ReplayDiffers:
@@ -103,6 +108,14 @@ class Replay:
         error = ReplayDiffers(f"{self.recording.path}{message}")
         self._difference = self._difference or error
         return error
+
+    @contextmanager
+    def _reading(self, where: str) -> Iterator[None]:
+        """Raise `ReplayDiffers` for a recorded value that is not what was written."""
+        try:
+            yield
+        except DAMAGE as error:
+            raise self._differ(f"{where} is damaged: {type(error).__name__}: {error}") from error
 
     def _find_exchange(self, effect: AskModel) -> Exchange:
         """Return the recorded request with this number; raise `ReplayDiffers` for another one, or one too many."""
@@ -166,6 +179,11 @@ class RecordedModel:
         self.name = exchange.model
         self._outcome = exchange.outcome or {}
         self._timed = timed
+
+    def check(self, request: Request) -> None:
+        """Read the recorded outcome, which raises for one that is damaged; a recorded error is raised by `ask`."""
+        with suppress(ModelError):
+            deque(self._pieces(request), maxlen=0)
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
         """Yield the recorded pieces and the reply; raise the recorded error."""
