@@ -94,7 +94,7 @@ if sys.platform == "win32":
 else:
 
     def is_locked(path: str) -> bool:
-        """Return whether a process has locked a file beside a journal, or a byte of it."""
+        """Return whether a process has locked a file beside a journal, or one of its bytes."""
         try:
             with open(path, "rb+") as file:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
