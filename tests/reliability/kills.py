@@ -225,9 +225,10 @@ def play(folder: Path, chance: random.Random, figures: dict[str, int]) -> None:
         text = result["results"].get(effect, "")
         is_open = "not known whether it had an effect" in text
         is_done = did.count(effect) > 0
+        is_told = text.startswith("Not run") or "before this call began; it had no effect" in text
         wrong = {
             "repeated": did.count(effect) > 1,
-            "lost": not is_done and not is_open and not text.startswith("Not run") and effect != "book c",
+            "lost": not is_done and not is_open and not is_told and effect != "book c",
             "untrue": is_done and not is_open and text != effect and effect != "book c",
         }
         for name in filter(wrong.get, wrong):
