@@ -108,6 +108,14 @@ try {
   await ended();
   report("approved", (await lastReply().locator(".markdown").innerText()).trim());
 
+  // a call whose arguments refer to what others wrote: the person sees both, as text
+  report("references", await page.evaluate(async () => {
+    const { buildInputs } = await import("/assets/inputs.js");
+    const own = { tool: "pay", arguments: '{"to": "DE1"}', written: '{"to": "{#1.iban}"}', references: ["#1.iban, text of others: <b>DE1</b>"] };
+    const section = buildInputs([{ id: "1", reason: "agentkit:approval", metadata: { agentkit: own } }], () => {});
+    return [...section.querySelectorAll("pre")].map((pre) => [pre.className, pre.textContent, pre.childElementCount]);
+  }));
+
   // a question
   await send("book a room");
   await page.locator(".question input").fill("3");

@@ -157,6 +157,10 @@ def test_a_browser_drives_the_page(tmp_path):
     assert found["next heading"] == "Allow refund?"
     assert found["pressed with the key of the other"] == 1
     assert found["approved"] == "It is done: 4.0 euros went to Ada"
+    assert found["references"] == [
+        ["code", '{\n  "to": "{#1.iban}"\n}', 0],
+        ["code foreign", "#1.iban, text of others: <b>DE1</b>", 0],
+    ]
     assert found["question"] == "It is done: 3 nights"
     assert found["nested"] == ["price_of"]
     assert found["attachment"] == 1
