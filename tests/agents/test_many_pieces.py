@@ -10,7 +10,7 @@ from agentkit import JsonAgent
 from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.model import Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from agentkit.events import EventEncoder
-from agentkit.models.litellm.streams import StreamAssembler, _Arguments
+from agentkit.models.litellm.streams import ArgumentPieces, StreamAssembler
 
 MAX_RATIO = 30
 """Growth of the time where the number of pieces grows tenfold: 10 is linear, 100 quadratic."""
@@ -86,7 +86,7 @@ def test_the_pieces_of_a_call_are_put_together_in_linear_time(name):
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 @pytest.mark.parametrize("text", ['{"a": "}\\\\\\"{", "b": [{}]}', "[]", '{"a": {"b": "\\\\"}}'])
 def test_a_call_is_complete_with_its_last_bracket(text, size):
-    arguments = _Arguments()
+    arguments = ArgumentPieces()
     pieces = [text[place : place + size] for place in range(0, len(text), size)]
     for piece in pieces:
         assert not arguments.is_complete
