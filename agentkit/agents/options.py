@@ -220,6 +220,8 @@ def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOpt
             f"{os.fspath(path)!r}: a run without a query of its own cannot be replayed. Session.load continues its "
             "conversation. A journal has a run that paused as a whole: agent.replay(run_id, journal=...)"
         )
+    if not isinstance(query, str) or not isinstance(begin.get("history"), list):
+        raise RunError(f"{os.fspath(path)!r} is damaged: the begin of its run cannot be read. Record the run again.")
     session = Session(begin["history"])
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
     replay = Replay(recording, session.messages, spec.tools, **settings)
