@@ -160,7 +160,7 @@ def test_the_hooks_of_pre_commit_check_the_tools_that_their_arguments_name(run, 
 
     assert [check(name) for name in hooks] == [0, 0]
     source = (tmp_path / "mytools.py").read_text()
-    (tmp_path / "mytools.py").write_text(source.replace("name: str", "name: int"))
+    (tmp_path / "mytools.py").write_text(source.replace("name: str", "name: list[int]"))
     assert check("agentkit-lock") == 1
 
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -80,8 +81,11 @@ def empty_database() -> None:
     if len(sys.argv) > 3:
         import psycopg
 
-        with psycopg.connect(sys.argv[3]) as connection:
-            connection.execute("DROP SCHEMA IF EXISTS agentkit CASCADE")
+        while True:
+            with suppress(psycopg.OperationalError), psycopg.connect(sys.argv[3]) as connection:
+                connection.execute("DROP SCHEMA IF EXISTS agentkit CASCADE")
+                return
+            time.sleep(0.05)  # the server is started again
 
 
 class Broken(Exception):

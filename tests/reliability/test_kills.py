@@ -4,27 +4,61 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from postgres_server import PostgresServer
 
 SECONDS = float(os.environ.get("AGENTKIT_KILL_SECONDS", "20"))
 """`make kills` sets more."""
 
 
+@contextmanager
+def interrupting(server: PostgresServer) -> Iterator[list[str]]:
+    """Cut all connections to a server and restart it, in turn, each second of the block; yield what was done."""
+    done: list[str] = []
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        while not ended.wait(1):
+            if len(done) % 2:
+                server.stop()
+                server.start()
+                done.append("restart")
+            else:
+                server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid != pg_backend_pid()")
+                done.append("cut")
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield done
+    finally:
+        ended.set()
+        thread.join()
+
+
 @pytest.mark.integration
 @pytest.mark.timeout(SECONDS + 120)
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("store", ["sqlite", "postgres", "interrupted postgres"])
 def test_killed_runs_repeat_and_lose_nothing(store: str, request: pytest.FixtureRequest):
     program = Path(__file__).with_name("kills.py")
-    url = [request.getfixturevalue("postgres_url")] if store == "postgres" else []
-    done = subprocess.run(
-        [sys.executable, program, str(SECONDS), "1", *url],
-        capture_output=True, text=True, timeout=SECONDS + 100, check=False,
-    )  # fmt: skip
+    with ExitStack() as stack:
+        url = []
+        if store != "sqlite":
+            server = request.getfixturevalue("postgres_server")
+            url = [stack.enter_context(server.database())]
+        interruptions = stack.enter_context(interrupting(server)) if "interrupted" in store else []
+        command = [sys.executable, program, str(SECONDS), "1", *url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 100, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     figures = json.loads(done.stdout)
-    print(figures)
-    assert figures["kills"] > SECONDS / (2 if store == "sqlite" else 5), figures
+    print(figures, Counter(interruptions))
+    assert figures["kills"] > SECONDS / (2 if store == "sqlite" else 10), figures
+    assert "interrupted" not in store or len(interruptions) > SECONDS / 10, "the connections were lost"
     assert figures["failed"] or SECONDS < 60, figures
     assert [figures[name] for name in ("repeated", "lost", "untrue", "unfinished")] == [0, 0, 0, 0], figures

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -100,18 +101,17 @@ def open_run(journal: Journal, run: str) -> Opened:
         wanted = find_run(store, run)
         if wanted.state not in ("finished", "superseded"):
             store.check_free(wanted.conversation, f"run {wanted.id}")
-        with store.snapshot():
-            now = find_run(store, run)  # another process may have ended it before it was free
-            if now.state == "superseded":
-                raise JournalError(
-                    f"run {now.id} cannot be resumed: its conversation continued with another run. Branch it: "
-                    f"agent.fork({now.id!r}, step)"
-                )
-            return _read_run(store, journal, now)
+        return store.read_together(partial(_read_run, store, journal, run))
 
 
-def _read_run(store: Store, journal: Journal, run: RunInfo) -> Opened:
+def _read_run(store: Store, journal: Journal, name: str) -> Opened:
     """Return the conversation of a run that is finished or can be resumed, and its state."""
+    run = find_run(store, name)  # another process may have ended it before it was free
+    if run.state == "superseded":
+        raise JournalError(
+            f"run {run.id} cannot be resumed: its conversation continued with another run. Branch it: "
+            f"agent.fork({run.id!r}, step)"
+        )
     kept, state = read_conversation(store, journal, run.conversation)
     messages = kept.written[: end_of_run(store, run)]
     replies = _find_replies(store, kept, run, len(messages))

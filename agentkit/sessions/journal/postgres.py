@@ -8,13 +8,14 @@ the server ends the lock with the connection.  When the connection is lost, the 
 leases over; a lease that another process has had meanwhile is lost, and its run ends.
 """
 
+import math
 import os
 import re
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -163,36 +164,46 @@ class PostgresConnection:
         with self._connection.pipeline(), self._connection.transaction():
             yield
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Let all queries in the block see the same state."""
-        with self.lock, self.errors():
-            self.attempt(lambda: self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+    def read_together(self, read: Callable[[], T]) -> T:
+        """Return what a function reads, all of whose queries see the same state; it is repeated as `attempt` does."""
+
+        def read_snapshot() -> T:
+            self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._is_in_snapshot = True
             try:
-                yield
+                return read()
+            except JournalError as error:
+                if self._connection.closed and isinstance(error.__cause__, psycopg.Error):
+                    raise error.__cause__ from None
+                raise
             finally:
                 self._is_in_snapshot = False
                 if not self._connection.closed:
                     self.execute("ROLLBACK")
 
+        return self.attempt(read_snapshot)
+
     def attempt(self, action: Callable[[], T], *, is_write: bool = False) -> T:
-        """Perform an action; if the connection is lost, make a new one and perform it once more.
+        """Perform an action; if the connection is lost, make a new one and repeat it, for `LOCK_TIMEOUT` seconds.
 
         Raises:
             JournalError: The action failed, or no connection could be made in time.
         """
+        end = math.inf
         with self.lock, self.errors():
-            if not self._connection.closed:
+            while True:
+                if self._connection.closed:
+                    if self._is_shut:
+                        raise psycopg.InterfaceError("it was closed, or belongs to the parent process")
+                    if self._is_in_snapshot:
+                        raise psycopg.OperationalError("the connection was lost between two queries")
+                    self._reconnect()
                 try:
                     return self._wait_once(action, is_write=is_write)
                 except (psycopg.OperationalError, psycopg.InterfaceError):
-                    if not self._connection.closed or self._is_in_snapshot:
+                    if not self._connection.closed or self._is_in_snapshot or time.monotonic() > end:
                         raise
-            if self._is_shut:
-                raise psycopg.InterfaceError("it was closed, or belongs to the parent process")
-            self._reconnect()
-            return action()
+                    end = min(end, time.monotonic() + LOCK_TIMEOUT)
 
     def _wait_once(self, action: Callable[[], T], *, is_write: bool) -> T:
         """Perform an action; after one that has not got a lock in time, none waits before a write succeeds."""
@@ -298,8 +309,7 @@ class PostgresStore(Store):
         self._connection = PostgresConnection(self.named, url, sync, self.lock, self._take_leases_over)
         self._owner = self._connection.owner
         try:
-            with self._connection.errors():
-                self._set_up(must_exist=must_exist)
+            self._connection.attempt(lambda: self._set_up(must_exist=must_exist))
         except BaseException:
             self._connection.close()
             raise
@@ -360,15 +370,17 @@ class PostgresStore(Store):
         """Return whether the schema has a table of this name."""
         return bool(self.read("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = ?", SCHEMA, name))
 
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Let all queries of this thread inside the block see the same state; other threads wait."""
-        return self._connection.snapshot()
+    def read_together(self, read: Callable[[], T]) -> T:
+        """Return what a function reads, all of whose queries see the same state; other threads wait."""
+        return self._connection.read_together(read)
 
     def _take_leases_over(self) -> None:
         """Make the leases of the lost connection those of the new one; others may have taken them meanwhile."""
-        sql = "UPDATE leases SET owner = ? WHERE token = ANY(?) RETURNING token"
-        kept = {token for (token,) in self._connection.rows(sql, (self._connection.owner, [*self._held]))}
         self._owner = self._connection.owner
+        if not self._held:  # the tables may not be there yet
+            return
+        sql = "UPDATE leases SET owner = ? WHERE token = ANY(?) RETURNING token"
+        kept = {token for (token,) in self._connection.rows(sql, (self._owner, [*self._held]))}
         for token in self._held.keys() - kept:
             self._held.pop(token).is_lost = True
 

@@ -25,6 +25,8 @@ from .location import JournalError, show_place
 from .store import Statement, Store, damage_error, encode_json, read_checked_messages, reading, step_digest
 from .tables import END_STEP, INSERT_STEP
 
+LAST_TIME = 253_402_300_800.0
+"""The end of the year 9999: a later time in a row is damage."""
 StepRow = namedtuple("StepRow", "run step call name input arguments begun ended outcome digest")
 """A row of the table `steps`; `call` is "" for a request."""
 
@@ -320,6 +322,8 @@ def _describe_run(
             raise ValueError("a value is not a text")
         if not all(isinstance(value, int | None) for value in (conversation, first, last)):
             raise ValueError("a value is not a number")
+        if not all(0 <= time < LAST_TIME for time in (begun, ended or 0.0)):
+            raise ValueError("a time is out of range")
         for step in steps:
             if step.digest is not None and step.digest != step_digest(*step[:6], step.outcome):
                 raise damage_error(store, f"step {step.step} of run {identity} is not readable")

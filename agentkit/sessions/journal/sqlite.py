@@ -13,11 +13,11 @@ import secrets
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.private_files import create_private
 from .location import JournalError, Place, Sync
@@ -26,6 +26,8 @@ from .tables import APPLICATION_ID, CHECK_CUT, SCHEMA_VERSION, SELECT_UNCHECKED,
 
 if sys.platform != "win32":
     import fcntl
+
+T = TypeVar("T")
 
 
 class OwnerFile:
@@ -228,13 +230,12 @@ class SqliteStore(Store):
         """Return whether the file has a table of this name."""
         return bool(self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Let all queries of this thread inside the block see the same state of the file; others wait."""
+    def read_together(self, read: Callable[[], T]) -> T:
+        """Return what a function reads, all of whose queries see the same state of the file; other threads wait."""
         with self.lock, self._errors():
             self._file.execute("BEGIN")
             try:
-                yield
+                return read()
             finally:
                 self._file.execute("ROLLBACK")
 

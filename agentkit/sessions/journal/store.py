@@ -13,17 +13,18 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from .location import ConversationBusy, JournalError, Place, show_place
 from .tables import COMPATIBILITY, END_LEASE, SCHEMA_VERSION, TAKE_LEASE
 
 LOCK_TIMEOUT = 10.0
 """Seconds that a write waits for the lock of another process, or for a lost connection."""
+T = TypeVar("T")
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 
 
@@ -83,8 +84,8 @@ class Store(ABC):
         """Return whether there is a table of this name beside those of the journal."""
 
     @abstractmethod
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Let all queries of this thread inside the block see the same state; other threads wait."""
+    def read_together(self, read: Callable[[], T]) -> T:
+        """Return what a function reads, all of whose queries see the same state; other threads wait."""
 
     @abstractmethod
     def remove(self, statements: Sequence[Statement]) -> None:

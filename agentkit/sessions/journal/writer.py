@@ -206,6 +206,7 @@ class JournalWriter:
     """The outcome of the last request without its message."""
     _steps: StepRows = field(default_factory=StepRows, repr=False)
     _has_failed: bool = False
+    _is_closed: bool = False
     _is_begun: bool = True
     """Whether the journal has the row of the run."""
     _open_error: JournalError | None = None
@@ -374,9 +375,15 @@ class JournalWriter:
         self._pending.append((END_RUN, (status, time.time(), encode_json(outcome), last, self.run)))
 
     def write(self, note: Callable[[], None] | None = None) -> JournalError | None:
-        """Call `note` and write all new rows; return the first error, if errors do not end the run."""
+        """Call `note` and write all new rows; return the first error, if errors do not end the run.
+
+        A write that waits in a thread while a cancelled run is closed does nothing: the conversation may have
+        continued.
+        """
         try:
             with self._lock:
+                if self._is_closed:
+                    return None
                 self._note_conversation()
                 if note is not None:
                     note()
@@ -398,6 +405,7 @@ class JournalWriter:
         A run that has written nothing, because it was stopped before its first step, is not recorded at all.
         """
         with self._lock:
+            self._is_closed = True
             try:
                 if not self._is_begun and not self._has_failed and self.append is None:
                     self._pending.clear()

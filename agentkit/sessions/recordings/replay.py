@@ -315,23 +315,27 @@ def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_
 
 
 def _read_lines(run_id: str, place: Place) -> list[Line]:
-    with opened_store(place, must_exist=True) as store, store.snapshot():
-        run = find_run(store, run_id)
-        kept, state = read_conversation(store, Journal(place), run.conversation)
-        messages = kept.written[: end_of_run(store, run)]
-        cut = state.pop("cut")
-        if len(messages) < len(kept.written):
-            state |= closed_state(messages[run.first :])
-        ended = "SELECT status, ended, outcome, last, id FROM runs WHERE id = ? AND outcome IS NOT NULL"
-        with reading(store, f"setups and steps, run {run.id}"):
-            return [
-                {**FIRST_LINE, "usage": usage_before(store, run.conversation, run.id).as_dict()},
-                {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first},
-                *_conversation_lines(store, run, messages),
-                *({"kind": "cut", "key": key, "text": text} for key, text in cut.items()),
-                {"kind": "state", "state": state},
-                *lines_of((END_RUN, row) for row in store.read(ended, run.id)),
-            ]
+    with opened_store(place, must_exist=True) as store:
+        return store.read_together(partial(_read_run_lines, run_id, place, store))
+
+
+def _read_run_lines(run_id: str, place: Place, store: Store) -> list[Line]:
+    run = find_run(store, run_id)
+    kept, state = read_conversation(store, Journal(place), run.conversation)
+    messages = kept.written[: end_of_run(store, run)]
+    cut = state.pop("cut")
+    if len(messages) < len(kept.written):
+        state |= closed_state(messages[run.first :])
+    ended = "SELECT status, ended, outcome, last, id FROM runs WHERE id = ? AND outcome IS NOT NULL"
+    with reading(store, f"setups and steps, run {run.id}"):
+        return [
+            {**FIRST_LINE, "usage": usage_before(store, run.conversation, run.id).as_dict()},
+            {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first},
+            *_conversation_lines(store, run, messages),
+            *({"kind": "cut", "key": key, "text": text} for key, text in cut.items()),
+            {"kind": "state", "state": state},
+            *lines_of((END_RUN, row) for row in store.read(ended, run.id)),
+        ]
 
 
 def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message]) -> Iterator[Line]:

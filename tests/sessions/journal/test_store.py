@@ -149,10 +149,12 @@ class TestForks:
     def test_a_child_can_end_what_another_thread_was_using(self, path):
         entered = threading.Event()
 
+        def read() -> None:
+            entered.set()
+            time.sleep(0.3)
+
         def use() -> None:
-            with store.snapshot():
-                entered.set()
-                time.sleep(0.3)
+            store.read_together(read)
 
         def end() -> bool:
             lease.release()
