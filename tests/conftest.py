@@ -61,7 +61,8 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, ob
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail loudly when something leaves the loopback interface."""
-    connect, look_up = socket.socket.connect, socket.getaddrinfo
+    connect = socket.socket.connect
+    look_up = socket.getaddrinfo
 
     def guarded_connect(self, address, *args):
         if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in LOOPBACK:

@@ -35,7 +35,9 @@ class Guarded(Turns):
         decide: Person | None = None,
     ) -> None:
         super().__init__(ScriptedModel(*replies, answer("Done.")), *tools, query=query)
-        self.setting, self.decide, self.approvals = setting, decide, Approvals()
+        self.setting = setting
+        self.decide = decide
+        self.approvals = Approvals()
         self.kept = kept or TruncatedResults()
         self.extracts = iter(extracts)
         self.extracted: list[tuple[Any, str, str]] = []

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from ddgs.http_client import HttpClient
 
-CONNECT, LOOK_UP = socket.socket.connect, socket.getaddrinfo
+CONNECT = socket.socket.connect
+LOOK_UP = socket.getaddrinfo
 
 
 class Internet:

@@ -3,7 +3,8 @@
 from agentkit import tool
 from agentkit.testing import call
 
-ANN, BOB = "ann@home.example", "bob@home.example"
+ANN = "ann@home.example"
+BOB = "bob@home.example"
 QUERY = f"Tell {ANN} and {BOB} hello."
 
 

@@ -9,7 +9,9 @@ LOOPBACK = {"127.0.0.1", "::1", "localhost", "", None}
 
 def no_network() -> None:
     """Allow connections to the loopback only: other names are unknown, other addresses unreachable."""
-    connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+    connect = socket.socket.connect
+    connect_ex = socket.socket.connect_ex
+    look_up = socket.getaddrinfo
 
     def is_outside(one, address):
         return one.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in LOOPBACK

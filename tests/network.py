@@ -9,7 +9,8 @@ class Network:
     """Passes on what goes to a port of the loopback interface, as long as it is up."""
 
     def __init__(self, port: int) -> None:
-        self._target, self._is_cut = port, False
+        self._target = port
+        self._is_cut = False
         self._flows = threading.Event()
         self._flows.set()
         self._server = socket.create_server(("127.0.0.1", 0))

@@ -54,8 +54,11 @@ class PostgresServer:
     """A server that can be stopped and started again at the same port."""
 
     def __init__(self, folder: Path, disk: SmallDisk | None = None) -> None:
-        self.folder, self.programs, self.user = folder, find_programs(), other_user()
-        self.disk, self.log = disk, folder / "server.log"
+        self.folder = folder
+        self.programs = find_programs()
+        self.user = other_user()
+        self.disk = disk
+        self.log = folder / "server.log"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -72,9 +75,13 @@ class PostgresServer:
 
     def start(self) -> None:
         settings = {
-            "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "", "fsync": "off",
-            "max_connections": 200, "full_page_writes": "off",
-        }  # fmt: skip
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "max_connections": 200,
+            "full_page_writes": "off",
+        }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(

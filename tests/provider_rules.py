@@ -74,7 +74,8 @@ def openai_call_problems(place: int, calls: Any, seen: set[str]) -> list[str]:
         if call.keys() != {"id", "type", "function"} or call["function"].keys() != {"name", "arguments"}:
             problems.append(f"messages[{place}].tool_calls: {call}")
             continue
-        identity, function = call["id"], call["function"]
+        identity = call["id"]
+        function = call["function"]
         if not isinstance(identity, str) or not 1 <= len(identity) <= 40 or identity in seen:
             problems.append(f"messages[{place}].tool_calls.id: {identity!r}")
         seen.add(identity)
@@ -109,9 +110,11 @@ def text_blocks(content: Any) -> list[Json]:
 
 def anthropic_body(messages: list[Json]) -> Json:
     """The system prompt, and the messages of each side in one."""
-    system, turns = [], []
+    system = []
+    turns = []
     for message in messages:
-        role, content = message["role"], text_blocks(message["content"])
+        role = message["role"]
+        content = text_blocks(message["content"])
         if role == "system" and not turns:
             system += content
         elif role == "tool":

@@ -69,7 +69,8 @@ def run_document(path: Path, output: Callable[[], str]) -> int:
 
 def _run(path: Path, output: Callable[[], str]) -> int:
     namespace: dict[str, object] = {"__name__": path.stem}
-    printed, count = "", 0
+    printed = ""
+    count = 0
     for block in blocks(path):
         place = f"{path.name}:{block.line}"
         if block.language == "python":
@@ -106,9 +107,16 @@ def _split_commands(body: str) -> Iterator[tuple[str, str]]:
 def _run_command(command: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
-        command, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-        env={**os.environ, "PATH": path}, check=False, timeout=150,
-    )  # fmt: skip
+        command,
+        shell=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PATH": path},
+        check=False,
+        timeout=150,
+    )
     return ran.stdout
 
 

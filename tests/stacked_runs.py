@@ -68,7 +68,9 @@ class Endless:
     name = "endless"
 
     def __init__(self, *replies: Any, last: Any = None) -> None:
-        self.replies, self.last, self.asked = replies, last, 0
+        self.replies = replies
+        self.last = last
+        self.asked = 0
 
     def ask(self, request: Request):
         entry = self.replies[self.asked % len(self.replies)]

@@ -57,8 +57,11 @@ class Editor:
     """A client that keeps what it gets, and answers permissions and forms with what it was given."""
 
     def __init__(self, *outcomes, forms=()):
-        self.outcomes, self.forms = [*outcomes], [*forms]
-        self.updates, self.permissions, self.asked = [], [], []
+        self.outcomes = [*outcomes]
+        self.forms = [*forms]
+        self.updates = []
+        self.permissions = []
+        self.asked = []
         self.changed = asyncio.Event()
 
     def on_connect(self, conn):
@@ -137,12 +140,14 @@ async def test_a_turn_streams_its_answer_and_its_calls_with_states_kinds_argumen
     assert len(editor.of(schema.AgentMessageChunk)) > 1, "it is streamed"
     starts = editor.of(schema.ToolCallStart)
     assert [(start.kind, start.status, start.raw_input) for start in starts] == [
-        ("read", "in_progress", {"item": "tea"}), ("read", "in_progress", {"item": "gold"}),
-    ]  # fmt: skip
+        ("read", "in_progress", {"item": "tea"}),
+        ("read", "in_progress", {"item": "gold"}),
+    ]
     ends = sorted(editor.of(schema.ToolCallProgress), key=lambda end: end.tool_call_id)
     assert [(end.status, end.raw_output, end.content[0].content.text) for end in ends] == [
-        ("completed", "3.5", "3.5"), ("failed", "KeyError: 'gold'", "KeyError: 'gold'"),
-    ]  # fmt: skip
+        ("completed", "3.5", "3.5"),
+        ("failed", "KeyError: 'gold'", "KeyError: 'gold'"),
+    ]
     assert [end.tool_call_id for end in ends] == [start.tool_call_id for start in starts]
 
 
@@ -213,15 +218,19 @@ async def test_a_value_can_be_allowed_from_now_on():
 
     editor = Editor(schema.AllowedOutcome(outcome="selected", option_id="allow_values"), ALLOWED)
     replies = [
-        call("read_mail"), call("send", to="eve@example.com"), call("send", to="eve@example.com"),
-        call("send", to="bob@example.com"), answer("done"),
-    ]  # fmt: skip
+        call("read_mail"),
+        call("send", to="eve@example.com"),
+        call("send", to="eve@example.com"),
+        call("send", to="bob@example.com"),
+        answer("done"),
+    ]
     agent = agent_of(read_mail, send, replies=replies, untrusted="values")
     async with connected(agent, editor) as client:
         await ask(client, await begin(client))
     assert [call.title for call, _ in editor.permissions] == [
-        'send {"to": "eve@example.com"}', 'send {"to": "bob@example.com"}',
-    ]  # fmt: skip
+        'send {"to": "eve@example.com"}',
+        'send {"to": "bob@example.com"}',
+    ]
     kinds = [(option.kind, option.name) for option in editor.permissions[0][1]]
     assert kinds[1] == ("allow_always", "Allow, also later with to = eve@example.com")
     assert editor.text == "done"
@@ -291,7 +300,8 @@ async def test_cancel_ends_a_turn_that_waits_for_a_permission_and_the_call_does_
 async def test_a_session_is_listed_and_loaded_from_the_journal(tmp_path):
     journal = tmp_path / "runs.db"
     replies = [call("price_of", item="tea"), answer("3.50 euros"), answer("You asked for tea.")]
-    agent, editor = agent_of(price_of, replies=replies), Editor()
+    agent = agent_of(price_of, replies=replies)
+    editor = Editor()
     async with connected(agent, editor, journal=journal) as client:
         assert client.about.agent_capabilities.load_session
         session = await begin(client)
@@ -316,7 +326,8 @@ async def test_a_session_is_listed_and_loaded_from_the_journal(tmp_path):
 async def test_a_run_that_waits_for_a_permission_continues_in_another_process(tmp_path):
     journal = tmp_path / "runs.db"
     replies = [call("refund", customer="Ada", euros=4), answer("Paid.")]
-    agent, editor = agent_of(refund, replies=replies), Editor()
+    agent = agent_of(refund, replies=replies)
+    editor = Editor()
     async with connected(agent, editor, journal=journal) as client:
         session = await begin(client)
         turn = asyncio.create_task(ask(client, session))
@@ -335,8 +346,10 @@ async def test_a_run_that_waits_for_a_permission_continues_in_another_process(tm
 
 @in_loop
 async def test_mcp_servers_of_the_editor_are_named_once_because_they_are_not_used(tmp_path):
-    editor, servers = Editor(), [schema.McpServerStdio(name="clock", command="clock", args=[], env=[])]
-    replies, journal = [answer("one"), answer("two"), answer("three")], tmp_path / "runs.db"
+    editor = Editor()
+    servers = [schema.McpServerStdio(name="clock", command="clock", args=[], env=[])]
+    replies = [answer("one"), answer("two"), answer("three")]
+    journal = tmp_path / "runs.db"
     async with connected(agent_of(price_of, replies=replies), editor, journal=journal) as client:
         session = (await client.new_session(cwd="/", mcp_servers=servers)).session_id
         for query in ("?", "again"):
@@ -358,7 +371,8 @@ def server_of(name="clock", kind="Scripted", notes=None):
 
 @in_loop
 async def test_the_agent_has_the_tools_of_the_editors_servers_for_the_session(tmp_path):
-    editor, notes = Editor(), tmp_path / "notes"
+    editor = Editor()
+    notes = tmp_path / "notes"
     replies = [call("price_of", item="tea"), call("echo", text="Pay eve!"), answer("one"), answer("two"), answer("no")]
     agent = agent_of(price_of, replies=replies)
     async with connected(agent, editor, connect=MCPServer) as client:
@@ -390,13 +404,15 @@ async def test_a_server_of_the_editor_that_cannot_be_used_is_named_and_the_other
     assert all("echo" in request.tools for request in agent.model.requests)
     thoughts = sorted(update.content.text for update in editor.of(schema.AgentThoughtChunk))
     assert [text.split(". ")[0] for text in thoughts] == [
-        "The MCP server empty is not used", "The MCP server gone is not used",
-    ]  # fmt: skip
+        "The MCP server empty is not used",
+        "The MCP server gone is not used",
+    ]
 
 
 @in_loop
 async def test_a_turn_is_cancelled_while_a_server_of_the_editor_is_opened():
-    editor, begun = Editor(), asyncio.Event()
+    editor = Editor()
+    begun = asyncio.Event()
 
     class Slow:
         name = "slow"
@@ -437,7 +453,8 @@ async def test_a_run_that_fails_is_an_error_without_secrets():
 
 @in_loop
 async def test_images_and_files_reach_the_model():
-    agent, editor = agent_of(price_of, replies=[answer("I see.")]), Editor()
+    agent = agent_of(price_of, replies=[answer("I see.")])
+    editor = Editor()
     file = acp.resource_block(acp.embedded_text_resource("file:///etc/notes.txt", "tea: 3.50"))
     link = acp.resource_link_block("b.txt", "file:///etc/b.txt")
     async with connected(agent, editor) as client:

@@ -60,10 +60,13 @@ def test_tools_come_one_by_one_in_lists_and_in_registries():
 
 def test_a_run_in_both_worlds(world):
     model = ScriptedModel(
-        {"content": "Let me see.", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "double", "arguments": {"a": 4}}]},
+        {
+            "content": "Let me see.",
+            "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "double", "arguments": {"a": 4}}],
+        },
         call("fail"),
         call("final_answer", text="3 and 8"),
-    )  # fmt: skip
+    )
     result = world.run(JsonAgent(add, double, fail, model=model), "1 + 2, and twice 4?")
     assert result.answer == "3 and 8"
     assert (result.steps, result.stopped, result.model, result.usage.requests) == (3, "answer", "scripted", 3)
@@ -108,10 +111,8 @@ def test_the_history_begins_with_the_instruction_and_can_be_cleared(capsys):
 
 
 def test_a_model_for_one_call_only():
-    usual, other = (
-        ScriptedModel(call("final_answer", text="usual")),
-        ScriptedModel(call("final_answer", text="other"), name="other"),
-    )
+    usual = ScriptedModel(call("final_answer", text="usual"))
+    other = ScriptedModel(call("final_answer", text="other"), name="other")
     agent = JsonAgent(add, model=usual)
     assert agent("a", model=other) == "other"
     assert agent("b") == "usual"
@@ -238,10 +239,21 @@ def test_a_stream_yields_the_events_in_order_and_the_result_last(world):
     events = world.stream(JsonAgent(add, model=model), "1 + 2?")
     kinds = [type(event).__name__ for event in events]
     assert kinds == [
-        "RunStarted", "ModelAsked", *["TextDelta"] * 3, *["ToolCallDelta"] * 4, "ModelReplied", "ToolStarted",
-        "ToolFinished", "ModelAsked", *["ToolCallDelta"] * 2, "AnswerForming", "ModelReplied", "ToolStarted",
-        "ToolFinished", "RunFinished",
-    ]  # fmt: skip
+        "RunStarted",
+        "ModelAsked",
+        *["TextDelta"] * 3,
+        *["ToolCallDelta"] * 4,
+        "ModelReplied",
+        "ToolStarted",
+        "ToolFinished",
+        "ModelAsked",
+        *["ToolCallDelta"] * 2,
+        "AnswerForming",
+        "ModelReplied",
+        "ToolStarted",
+        "ToolFinished",
+        "RunFinished",
+    ]
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Let me see."
     assert isinstance(events[-1], RunFinished)
     assert events[-1].result.answer == "3"
@@ -268,7 +280,8 @@ def test_listeners_are_shown_every_event(world):
 
 
 def test_two_runs_on_one_session_are_refused_and_on_two_sessions_never_mixed():
-    inside, go_on = threading.Event(), threading.Event()
+    inside = threading.Event()
+    go_on = threading.Event()
 
     def wait() -> str:
         """Waits."""
@@ -542,7 +555,8 @@ class TestWithoutMemory:
         left.close()
 
     def test_a_session_is_continued_where_it_is_given(self, world):
-        agent, session = JsonAgent(add, model=ScriptedModel(answer("a"), answer("b")), memory=False), Session()
+        agent = JsonAgent(add, model=ScriptedModel(answer("a"), answer("b")), memory=False)
+        session = Session()
         world.run(agent, "One", session=session)
         result = world.run(agent, "Two", session=session)
         assert [message["content"] for message in result.messages if message["role"] == "user"] == ["One", "Two"]

@@ -195,7 +195,9 @@ def test_what_the_queries_raise_is_raised_and_the_runs_are_stopped(world):
         run_all(world, agent(), queries())
 
 
-@pytest.mark.parametrize(("queries", "concurrency", "reason"), [("abc", 8, r"one text.*agent\.map\(\['abc'\]\)"), (["a"], 0, ">= 1, got 0")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("queries", "concurrency", "reason"), [("abc", 8, r"one text.*agent\.map\(\['abc'\]\)"), (["a"], 0, ">= 1, got 0")]
+)
 def test_what_cannot_be_meant_is_refused(world, queries, concurrency, reason):
     with pytest.raises(RunError, match=reason):
         run_all(world, agent(), queries, concurrency=concurrency)
@@ -220,7 +222,8 @@ def test_an_interrupt_in_a_tool_stops_all(world):
 
 
 def test_a_cancelled_task_stops_all_and_waits_for_their_ends():
-    begun, ended = [], []
+    begun = []
+    ended = []
 
     async def hang() -> None:
         """Hangs."""
@@ -258,7 +261,10 @@ def test_a_real_interrupt_stops_blocking_runs_at_once():
         "try:\n    METHOD\n"
         "except KeyboardInterrupt:\n    print('stopped')\n"
     )
-    for method in ("JsonAgent(add, model=Slow()).map(['a'] * 100, concurrency=3)", "list(JsonAgent(add, model=Slow()).imap(['a'] * 100, concurrency=3))"):  # fmt: skip
+    for method in (
+        "JsonAgent(add, model=Slow()).map(['a'] * 100, concurrency=3)",
+        "list(JsonAgent(add, model=Slow()).imap(['a'] * 100, concurrency=3))",
+    ):
         assert interrupted(code.replace("METHOD", method), after="asked", times=3) == "asked\n" * 3 + "stopped\n"
 
 
@@ -278,7 +284,8 @@ def test_runs_end_when_the_iteration_is_closed():
 
 
 def test_queries_that_are_slow_to_come_do_not_block_the_other_runs():
-    settled, free = agent(), threading.Event()
+    settled = agent()
+    free = threading.Event()
 
     def queries():
         yield "a 0.01"
@@ -290,7 +297,8 @@ def test_queries_that_are_slow_to_come_do_not_block_the_other_runs():
 
 
 def test_a_map_inside_of_a_tool_that_is_given_up_ends():
-    inner, ended = agent(), threading.Event()
+    inner = agent()
+    ended = threading.Event()
 
     def many(run: RunContext) -> None:
         """Asks many."""

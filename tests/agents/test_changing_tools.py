@@ -35,7 +35,8 @@ def test_a_function_of_the_run_says_which_tools_there_are(world):
     result = world.run(agent, "Go in.")
     assert result.answer == "in"
     offered = [[*request.tools] for request in model.requests]
-    locked, unlocked = ["final_answer", "look", "unlock"], ["final_answer", "look", "enter"]
+    locked = ["final_answer", "look", "unlock"]
+    unlocked = ["final_answer", "look", "enter"]
     assert offered == [locked, locked, unlocked, unlocked]
     assert [call.content for call in result.calls][1:3] == ["open", "inside"]
     assert "no tool 'enter'" in result.calls[0].content

@@ -94,7 +94,10 @@ class TestAnAgentAsATool:
             right: int
 
         inner = JsonAgent(add, answer=Pair, model=ScriptedModel(calls(("final_answer", {"left": 1, "right": 2}))))
-        result = world.run(JsonAgent(inner.as_tool("pairs", "Pairs."), model=ScriptedModel(calls(("pairs", {"query": "?"})), final())), "go")  # fmt: skip
+        result = world.run(
+            JsonAgent(inner.as_tool("pairs", "Pairs."), model=ScriptedModel(calls(("pairs", {"query": "?"})), final())),
+            "go",
+        )
         assert json.loads(result.calls[0].content) == {"left": 1, "right": 2}
         assert result.calls[0].value == Pair(1, 2)
 
@@ -118,7 +121,9 @@ class TestAnAgentAsATool:
         inner = JsonAgent(add, model=Echo())
         many = calls(*[("shout", {"query": f"q{number}"}) for number in range(6)])
         result = world.run(JsonAgent(inner.as_tool("shout", "Shouts."), model=ScriptedModel(many, final())), "go")
-        assert [message["content"] for message in result.messages if message["role"] == "tool"][:6] == [f"Q{number}" for number in range(6)]  # fmt: skip
+        assert [message["content"] for message in result.messages if message["role"] == "tool"][:6] == [
+            f"Q{number}" for number in range(6)
+        ]
 
     def test_a_run_without_answer_is_told_to_the_model(self, world):
         inner = helper(ModelError("no such key", kind="authentication", status=401))
@@ -164,9 +169,11 @@ class TestAnAgentAsATool:
 
         request = Request([], ToolRegistry())
         deepest = JsonAgent(add, description="Deep.", model=ScriptedModel(reply(final("1"), 0.5)))
-        inner = JsonAgent(deepest.as_tool("deep"), description="In the middle.", model=ScriptedModel(
-            reply(calls(("deep", {"query": "?"})), 0.25), reply(final("2"), 0.25)
-        ))  # fmt: skip
+        inner = JsonAgent(
+            deepest.as_tool("deep"),
+            description="In the middle.",
+            model=ScriptedModel(reply(calls(("deep", {"query": "?"})), 0.25), reply(final("2"), 0.25)),
+        )
         asking = outer(inner, reply(ASK, 1.0), reply(final(), 1.0))
         result = world.run(asking, "go")
         assert result.usage == Usage(requests=5, input_tokens=50, cost=3.0)
@@ -174,7 +181,8 @@ class TestAnAgentAsATool:
         assert (result.steps, len(result.calls)) == (2, 2)
 
     def test_is_given_up_with_the_run_that_asked(self):
-        begun, ended = threading.Event(), threading.Event()
+        begun = threading.Event()
+        ended = threading.Event()
 
         async def hang() -> None:
             """Hangs."""
@@ -222,7 +230,8 @@ class TestApprovalInside:
 
         session = Session.load(tmp_path / "s.json")
         assert session.waiting == [waiting]
-        inner, model = helper(final("tidy")), ScriptedModel(final())
+        inner = helper(final("tidy"))
+        model = ScriptedModel(final())
         result = world.run(
             JsonAgent(inner.as_tool("numbers"), note, model=model), None, session=session, approvals={waiting.id: True}
         )
@@ -284,14 +293,18 @@ class TestHandOff:
         result = world.run(triage, "I want to pay.")
         assert (result.answer, result.model, result.handed) == ("Paid.", "billing", ("billing",))
         assert result.steps == result.usage.requests == 4
-        first, last = triage.model.requests[0], billing.model.requests[-1]
+        first = triage.model.requests[0]
+        last = billing.model.requests[-1]
         assert "transfer_to_billing" in first.tools
         assert first.messages[0]["content"].startswith("You are triage.")
         assert set(last.tools) == {"note", "final_answer"}
         assert last.messages[0]["content"].startswith("You are billing.")
         assert [message["content"] for message in last.messages if message["role"] in ("user", "tool")] == [
-            "I want to pay.", "3", "The conversation is handed over to billing. It is about money.", "noted",
-        ]  # fmt: skip
+            "I want to pay.",
+            "3",
+            "The conversation is handed over to billing. It is about money.",
+            "noted",
+        ]
         assert check_history(result.messages) == []
         assert triage.history == result.messages
         assert len(billing.history) == 1
@@ -303,7 +316,11 @@ class TestHandOff:
         assert kinds.count("RunStarted") == kinds.count("RunFinished") == 1
         after = events[kinds.index("HandedOver") :]
         assert [event.text for event in after if isinstance(event, TextDelta)] == ["Well."]
-        assert [event.reply.message["tool_calls"][0]["function"]["name"] for event in events if isinstance(event, ModelReplied)] == ["transfer_to_billing", "final_answer"]  # fmt: skip
+        assert [
+            event.reply.message["tool_calls"][0]["function"]["name"]
+            for event in events
+            if isinstance(event, ModelReplied)
+        ] == ["transfer_to_billing", "final_answer"]
         assert after[-1].result.answer == "Paid."
 
     def test_the_next_query_begins_with_the_first_agent_again(self, world):

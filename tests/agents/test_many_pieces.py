@@ -27,7 +27,8 @@ class Stream:
     name = "stream"
 
     def __init__(self, kind, count: int) -> None:
-        self.kind, self.count = kind, count
+        self.kind = kind
+        self.count = count
 
     def ask(self, request):
         arguments = json.dumps({"text": "a" * self.count})

@@ -201,7 +201,8 @@ def test_a_cancelled_question_leaves_calls_that_never_ran():
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 def test_agents_inside_of_tools_inherit_who_decides(world, kind):
-    inner, asked = agent(DELETE, FINAL), []
+    inner = agent(DELETE, FINAL)
+    asked = []
 
     def decide(call: ToolCall):
         asked.append(call.name)

@@ -47,7 +47,8 @@ def test_limits_and_steps_hold_for_one_run(world):
 
 
 def test_listeners_and_policies_are_added(world):
-    order, seen = [], []
+    order = []
+    seen = []
 
     def note(name):
         def handle(effect):

@@ -65,7 +65,8 @@ class TestMessages:
         assert queries_of(model.requests[1]) == ["go", "There is more."]
 
     def test_another_thread_adds_a_message(self, world):
-        inside, spoken = threading.Event(), threading.Event()
+        inside = threading.Event()
+        spoken = threading.Event()
 
         def wait() -> str:
             """Waits."""
@@ -77,7 +78,8 @@ class TestMessages:
             session.say("Stop soon.")
             spoken.set()
 
-        session, model = Session(), ScriptedModel(call("wait"), answer("done"))
+        session = Session()
+        model = ScriptedModel(call("wait"), answer("done"))
         thread = threading.Thread(target=tell)
         thread.start()
         world.run(JsonAgent(wait, model=model), "go", session=session)
@@ -85,7 +87,8 @@ class TestMessages:
         assert queries_of(model.requests[1]) == ["go", "Stop soon."]
 
     def test_another_task_adds_a_message(self):
-        inside, spoken = asyncio.Event(), asyncio.Event()
+        inside = asyncio.Event()
+        spoken = asyncio.Event()
 
         async def wait() -> str:
             """Waits."""
@@ -165,7 +168,8 @@ class TestStopping:
 
     @pytest.fixture(autouse=True)
     def _watch(self):
-        self.added, self.hanging = threading.Event(), threading.Event()
+        self.added = threading.Event()
+        self.hanging = threading.Event()
 
     def listen(self, event: Event) -> None:
         if isinstance(event, ToolFinished):
@@ -185,7 +189,8 @@ class TestStopping:
             free.wait(30)
 
         function = hang if kind == "plain" else hang_too
-        function.__doc__, function.__name__ = "Hangs.", "hang"
+        function.__doc__ = "Hangs."
+        function.__name__ = "hang"
         agent = self.agent(function)
 
         async def main() -> str:
@@ -529,7 +534,8 @@ WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who")
 
 
 def test_a_plain_tool_does_not_block_the_loop_of_the_run():
-    begun, free = threading.Event(), threading.Event()
+    begun = threading.Event()
+    free = threading.Event()
 
     @tool
     def slow() -> str:

@@ -24,7 +24,9 @@ class Tools:
     """Tools that wait until they are released, and record how they ended."""
 
     def __init__(self) -> None:
-        self.begun, self.released, self.cancelled = threading.Event(), threading.Event(), threading.Event()
+        self.begun = threading.Event()
+        self.released = threading.Event()
+        self.cancelled = threading.Event()
 
     def block(self) -> str:
         """Blocks."""
@@ -102,7 +104,8 @@ def test_the_run_ends_between_two_effects(world):
 
 
 def test_a_request_is_abandoned(world):
-    asked, released = threading.Event(), threading.Event()
+    asked = threading.Event()
+    released = threading.Event()
 
     def late(body):
         asked.set()

@@ -72,12 +72,15 @@ class TestWithoutAPersonTheRunPauses:
         assert [entry.id for entry in kept.questions] == ["call_1_1"]
         second = pause_of(world, agent_of(function), None, session=kept, answers={"call_1_1": 2})
         kept = Session.resumed(run_id, path)
-        result = world.run(agent_of(function, script=(answer("done"),)), None, session=kept, answers={second.questions[0].id: True})  # fmt: skip
+        result = world.run(
+            agent_of(function, script=(answer("done"),)), None, session=kept, answers={second.questions[0].id: True}
+        )
         assert result.calls[0].content == "Rome: 2 nights, breakfast: True"
         assert result.steps == 2
 
     def test_in_a_stream_too(self, world, function):
-        agent, session = agent_of(function), Session()
+        agent = agent_of(function)
+        session = Session()
         with pytest.raises(Paused):
             world.stream(agent, "go", session=session)
         with pytest.raises(Paused):
@@ -121,9 +124,13 @@ class TestOnQuestion:
 def test_a_state_comes_back_with_the_answers_in_another_process(world, tmp_path):
     script = (call("pay", to="Ada"), answer("done"))
     pause = pause_of(world, agent_of(pay, script=script))
-    assert [(entry.id, entry.state) for entry in pause.questions] == [("call_1_1/code", {"t": 1}), ("call_1_1/sure", {"t": 1})]  # fmt: skip
+    assert [(entry.id, entry.state) for entry in pause.questions] == [
+        ("call_1_1/code", {"t": 1}),
+        ("call_1_1/sure", {"t": 1}),
+    ]
     pause.session.save(tmp_path / "s.json")
-    session, again = Session.load(tmp_path / "s.json"), agent_of(pay, script=(answer("done"),))
+    session = Session.load(tmp_path / "s.json")
+    again = agent_of(pay, script=(answer("done"),))
     rest = pause_of(world, again, None, session=session, answers={"call_1_1/code": "12"})
     assert [entry.id for entry in rest.questions] == ["call_1_1/sure"], "what is answered is not asked again"
     assert len(RUNS) == 1, "the call does not run before it has all answers"
@@ -165,7 +172,10 @@ class TestTheTurn:
         second = pause_of(world, agent, None, session=first.session, answers={"call_1_1": 2})
         result = world.run(agent, None, session=first.session, answers={second.questions[0].id: True})
         assert RUNS.count("x") == 1
-        assert [message["tool_call_id"] for message in result.messages if message["role"] == "tool"][:2] == ["call_1_1", "call_1_2"]  # fmt: skip
+        assert [message["tool_call_id"] for message in result.messages if message["role"] == "tool"][:2] == [
+            "call_1_1",
+            "call_1_2",
+        ]
 
     def test_a_question_and_an_agent_that_waits_for_approval_pause_together(self, world):
         @tool(effect="danger")
@@ -179,7 +189,9 @@ class TestTheTurn:
         pause = pause_of(world, agent)
         assert [entry.id for entry in pause.calls] == ["call_1_1/call_1_1"]
         assert [entry.id for entry in pause.questions] == ["call_1_2"]
-        rest = pause_of(world, agent, None, session=pause.session, approvals={"call_1_1/call_1_1": True}, answers={"call_1_2": 2})  # fmt: skip
+        rest = pause_of(
+            world, agent, None, session=pause.session, approvals={"call_1_1/call_1_1": True}, answers={"call_1_2": 2}
+        )
         assert (rest.calls, [entry.id for entry in rest.questions]) == ((), ["call_1_2/2"])
         assert world.run(agent, None, session=pause.session, answers={"call_1_2/2": True}).answer == "ok"
 

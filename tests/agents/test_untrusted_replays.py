@@ -37,7 +37,8 @@ PAGES = call("read_page", number=1), call("read_page", number=2), call("read_fil
 
 @pytest.mark.parametrize("execute", [False, True])
 def test_a_recorded_run(world, tmp_path, execute):
-    path, session = tmp_path / "run.jsonl", Session()
+    path = tmp_path / "run.jsonl"
+    session = Session()
     agent = agent_of(*PAGES, answer("first"), *PAGES, answer("second"))
     world.run(agent, "Read.", session=session)
     result = world.run(agent, "Read again.", session=session, record=path)

@@ -194,9 +194,13 @@ class TestAtATerminal:
 
     def test_without_the_editor_pasted_lines_are_one_question_too(self, terminal, folder):
         talk = terminal(
-            "chat", "--tools", "mytools.py", "--session", "s.json",
+            "chat",
+            "--tools",
+            "mytools.py",
+            "--session",
+            "s.json",
             program=("-c", "import sys; sys.modules['prompt_toolkit'] = None; from agentkit.cli import main; main()"),
-        )  # fmt: skip
+        )
         talk.expect_prompt()
         talk.send("\x1b[200~Add 2\nand 3\x1b[201~")
         talk.send("\n")

@@ -21,7 +21,8 @@ from agentkit.views.json_lines import EventEncoder, encode_event
 from agentkit.views.log import PlainView, SilentView
 from agentkit.views.terminal import LiveView
 
-HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+HIDE_CURSOR = "\x1b[?25l"
+SHOW_CURSOR = "\x1b[?25h"
 KEY = "sk-abcdefghij0123456789ABCDEFGH"
 
 
@@ -133,7 +134,8 @@ def test_an_agent_inside_a_tool_is_shown_with_its_name():
 
 
 def test_an_inner_reply_is_shown_beside_the_outer_one():
-    view, call = live(), ToolCall("c", "sums", "{}")
+    view = live()
+    call = ToolCall("c", "sums", "{}")
     view(SubRun("sums", call, asked("inner-model")))
     view(SubRun("sums", call, TextDelta("inner words ")))
     assert "inner words" in now(view)
@@ -144,7 +146,8 @@ def test_an_inner_reply_is_shown_beside_the_outer_one():
 
 def test_more_calls_than_fit_are_counted():
     agent = JsonAgent(add, model=ScriptedModel({"tool_calls": [SUM["tool_calls"][0]] * 30}, DONE))
-    view, most = live(), 0
+    view = live()
+    most = 0
     for event in agent.stream("?"):
         view(event)
         most = max(most, now(view).count("\n"))
@@ -193,7 +196,8 @@ class TestPieces:
     @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
     def test_no_part_of_a_secret_is_shown(self, size):
         text = f"Here: {KEY}, \n-----BEGIN RSA PRIVATE KEY-----\n{'QUJD' * 16}\n{'QUJD' * 3}\n-----END RSA PRIVATE KEY-----\nend {KEY}"
-        pieces, shown = MaskedStream(), ""
+        pieces = MaskedStream()
+        shown = ""
         for start in range(0, len(text), size):
             shown += pieces.feed(text[start : start + size])
             assert "sk-" not in shown
@@ -203,7 +207,8 @@ class TestPieces:
         assert shown.endswith("-----END RSA PRIVATE KEY-----\nend ***")
 
     def test_a_text_without_spaces_is_shown_before_its_end(self):
-        pieces, text = MaskedStream(), ("x" * 999 + "/") * 20
+        pieces = MaskedStream()
+        text = ("x" * 999 + "/") * 20
         shown = "".join(pieces.feed(text[start : start + 100]) for start in range(0, len(text), 100))
         assert len(shown) >= len(text) - MAX_HELD_CHARS
         assert shown + pieces.flush() == text
@@ -228,7 +233,9 @@ class TestRecords:
         assert names.index("TextDelta") < names.index("ModelReplied")
 
     def test_a_secret_in_pieces_is_masked_also_of_an_agent_inside(self):
-        call, recorder, entries = ToolCall("c", "sums", "{}"), EventEncoder(), []
+        call = ToolCall("c", "sums", "{}")
+        recorder = EventEncoder()
+        entries = []
         for wrap in (lambda event: event, lambda event: SubRun("sums", call, event)):
             for event in (
                 asked(),

@@ -70,7 +70,8 @@ def test_a_long_argument_is_shown_in_part_and_said_to_be():
 
 
 def test_one_person_is_asked_one_thing_at_a_time():
-    at_once, most = [], []
+    at_once = []
+    most = []
 
     def read(prompt: str) -> str:
         at_once.append(1)

@@ -195,8 +195,10 @@ def own_words(name):
 
 def attacks(name):
     """Texts of a given length: a word, another one repeated, and an end; each a function of the length."""
-    dice, own = random.Random(name), own_words(name)
-    starts, units = ["", *own, *WORDS], [*own, *WORDS, *WORDS[:3]]
+    dice = random.Random(name)
+    own = own_words(name)
+    starts = ["", *own, *WORDS]
+    units = [*own, *WORDS, *WORDS[:3]]
     for _ in range(CASES):
         start = dice.choice(starts)
         unit = dice.choice(units) if dice.random() < 0.7 else dice.choice(units) + dice.choice(units)

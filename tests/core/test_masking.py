@@ -154,10 +154,14 @@ def test_settings_are_hidden_by_their_names():
             "temperature": 0.5,
             "model": "not-a-secret-1",
             "aws_session_token": "t0ken-number",
-            "extra_headers": {"X-Api-Key": "k3y-number-two", "Authorization": "Basic dXNlcjpwYXNz", "X-Id": "id-number-9"},
+            "extra_headers": {
+                "X-Api-Key": "k3y-number-two",
+                "Authorization": "Basic dXNlcjpwYXNz",
+                "X-Id": "id-number-9",
+            },
             "client_secret": None,
         }
-    )  # fmt: skip
+    )
     assert mask("k3y-number-one t0ken-number k3y-number-two dXNlcjpwYXNz") == "*** *** *** ***"
     assert mask("not-a-secret-1 id-number-9") == "not-a-secret-1 id-number-9"
 
@@ -171,7 +175,10 @@ def test_settings_show_themselves_without_their_secrets():
 SECRET = 'päss "wörd"/\n+1'
 
 
-@pytest.mark.parametrize("written", [str, json.dumps, lambda text: json.dumps(text, ensure_ascii=False), quote, lambda text: quote(text, safe="")])  # fmt: skip
+@pytest.mark.parametrize(
+    "written",
+    [str, json.dumps, lambda text: json.dumps(text, ensure_ascii=False), quote, lambda text: quote(text, safe="")],
+)
 def test_a_secret_is_masked_however_it_is_written(written):
     hide(SECRET)
     assert mask(f"a {written(SECRET)} b").replace('"', "") == "a *** b"
@@ -199,7 +206,8 @@ class Request:
 
 class Response:
     def __init__(self, request=None, headers=None):
-        self.request, self.headers = request, headers or {}
+        self.request = request
+        self.headers = headers or {}
 
 
 class Odd(Exception):
@@ -223,8 +231,18 @@ def failed() -> Exception:
                 raise OSError(2, "no hunter2", "/tmp/hunter2") from first
         except OSError:
             group = ExceptionGroup("many", [ValueError("in group hunter2")])
-            odd = Odd({"key": "hunter2"}, ["x"], Request(), message="hunter2", body={"a": ["hunter2"]}, code=5,
-                      response=Response(Request()), plain=Response(), inner=TypeError("inner hunter2"), odd=Broken())  # fmt: skip
+            odd = Odd(
+                {"key": "hunter2"},
+                ["x"],
+                Request(),
+                message="hunter2",
+                body={"a": ["hunter2"]},
+                code=5,
+                response=Response(Request()),
+                plain=Response(),
+                inner=TypeError("inner hunter2"),
+                odd=Broken(),
+            )
             raise odd from group
     except Exception as error:
         return error
@@ -237,8 +255,13 @@ def test_an_exception_is_masked_with_all_that_led_to_it():
     mask_exception(error)
     links = list(iterate_causes(error))
     assert {type(link).__name__ for link in links} == {
-        "Odd", "ExceptionGroup", "ValueError", "FileNotFoundError", "KeyError", "TypeError"
-    }  # fmt: skip
+        "Odd",
+        "ExceptionGroup",
+        "ValueError",
+        "FileNotFoundError",
+        "KeyError",
+        "TypeError",
+    }
     for link in links:
         shown = f"{link} {link!r} {vars(link)} {getattr(link, '__notes__', '')} {getattr(link, 'filename', '')}"
         assert "hunter2" not in shown

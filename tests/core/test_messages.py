@@ -34,7 +34,10 @@ def test_a_reply_without_faults_is_admitted_as_the_same_object():
 
 def test_ids_that_are_missing_empty_or_used_are_replaced():
     calls = [{"type": "function", "function": {"name": "add", "arguments": "{}"}} for _ in range(5)]
-    calls[1]["id"], calls[2]["id"], calls[3]["id"], calls[4]["id"] = "", "call_1", "new", "new"
+    calls[1]["id"] = ""
+    calls[2]["id"] = "call_1"
+    calls[3]["id"] = "new"
+    calls[4]["id"] = "new"
     ids = [call.id for call in calls_of(normalize_reply({"role": "assistant", "tool_calls": calls}, {"call_1"}))]
     assert len(set(ids)) == 5
     assert all(ids)

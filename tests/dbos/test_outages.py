@@ -37,7 +37,8 @@ def test_a_worker_without_its_network_is_replaced_and_ends(client, start, effect
     start().wait_ready()
     network.stall()
     assert check_finished(handles, effects) <= len(handles)  # by the other worker
-    made, statuses = effects(), [handle.status for handle in handles]
+    made = effects()
+    statuses = [handle.status for handle in handles]
     network.join()
     assert worker.process.wait(60) == 75
     assert (effects(), [handle.status for handle in handles]) == (made, statuses)

@@ -23,7 +23,8 @@ from agentkit.dbos.handle import work_of
 from agentkit.journal import delete, prune, runs, show
 from agentkit.sessions.journal.location import ConversationBusy
 
-RUNS, STEPS = int(os.environ.get("AGENTKIT_WORKER_RUNS", "24")), int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
+RUNS = int(os.environ.get("AGENTKIT_WORKER_RUNS", "24"))
+STEPS = int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
 """`make workers` sets 200 and 20."""
 PAUSE = 0.02 if RUNS >= 100 else 0.3
 """Seconds of a step while a worker is killed each second."""
@@ -35,7 +36,8 @@ def test_killed_workers_repeat_nothing_and_lose_nothing(client, start, effects):
     handles = [client.submit("agent", f"effect {STEPS} 0.02 r{number}") for number in range(RUNS)]
     for worker in workers:
         worker.wait_ready()
-    generator, killed = random.Random(7), 0
+    generator = random.Random(7)
+    killed = 0
     while len(effects()) < RUNS * STEPS * 0.7 and killed < RUNS // 8:
         time.sleep(generator.uniform(0.5, 2.5))
         place = generator.randrange(2)
@@ -59,7 +61,9 @@ def test_a_kill_each_second_is_outpaced(request, client, start, effects, url, di
     """One of two worker processes is killed each second, and the server restarted or all connections cut now and then."""
     boss = start("--concurrency", "6", "--processes", "2").wait_ready()
     handles = [client.submit("agent", f"effect {STEPS} {PAUSE} r{number}") for number in range(RUNS)]
-    generator, kills, states = random.Random(7), 0, Counter()
+    generator = random.Random(7)
+    kills = 0
+    states = Counter()
     begun = due = time.monotonic()
     while states["finished"] < RUNS:
         assert not {*states} - {"queued", "running", "finished"}, states
@@ -182,7 +186,8 @@ def test_a_worker_that_is_told_to_end_finishes_its_runs(client, start, effects):
 def test_limits_of_keys_hold(client, start):
     start("--per-key", "1", "--rate", "5/2").wait_ready()
     handles = [client.submit("agent", f"effect 2 0.3 {key}{number}", key=key) for key in "ab" for number in range(3)]
-    most, seen = Counter(), set()
+    most = Counter()
+    seen = set()
     while len(seen) < len(handles):
         states = client.states(handle.id for handle in handles)
         running = Counter(status.key for status in states if status.state == "running")
@@ -199,7 +204,8 @@ def test_limits_of_all_workers_hold(client, start):
         start("--total", "2", "--key-rate", "3/4").wait_ready()
     began = time.time()
     handles = [client.submit("agent", f"effect 1 0.4 {key}{number}", key=key) for key in "ab" for number in range(4)]
-    most, seen = 0, Counter()
+    most = 0
+    seen = Counter()
     while seen.total() != len(handles):
         states = client.states(handle.id for handle in handles)
         most = max(most, sum(status.state == "running" for status in states))

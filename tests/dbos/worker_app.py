@@ -22,7 +22,8 @@ class QueryModel:
         if name == "fail":
             raise ModelError("the provider is away", transient=True)
         if done >= int(number):
-            name, arguments = "final_answer", f'{{"text": "done {label}"}}'
+            name = "final_answer"
+            arguments = f'{{"text": "done {label}"}}'
         else:
             arguments = f'{{"label": "{label}/{done}", "seconds": {seconds}}}'
         call = {"id": f"call_{done}", "type": "function", "function": {"name": name, "arguments": arguments}}

@@ -60,7 +60,8 @@ def test_there_are_notebooks_and_each_has_its_text():
 
 @pytest.mark.parametrize("path", refresh.TEXTS, ids=lambda path: path.stem)
 def test_a_notebook_has_the_cells_of_its_text(path):
-    text, notebook = jupytext.read(path), nbformat.read(path.with_suffix(".ipynb"), 4)
+    text = jupytext.read(path)
+    notebook = nbformat.read(path.with_suffix(".ipynb"), 4)
     nbformat.validate(notebook)
     hint = "run: python notebooks/refresh.py"
     assert [(c.cell_type, c.source) for c in text.cells] == [(c.cell_type, c.source) for c in notebook.cells], hint

@@ -56,8 +56,16 @@ def test_the_reference_names_things_by_their_public_modules(path):
 def test_nothing_installs_agentkit_from_the_package_index():
     """The name on the public index belongs to another project."""
     install = re.compile(r"""(pip install|uv add|uv pip install) (-\S+ )*["']?agentkit\b""")
-    texts = [*DOCUMENTS, *NOTEBOOKS, *(path for folder in ("agentkit", "tools", "examples", "benchmarks", "notebooks")
-             for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".toml", ".ipynb"))]  # fmt: skip
+    texts = [
+        *DOCUMENTS,
+        *NOTEBOOKS,
+        *(
+            path
+            for folder in ("agentkit", "tools", "examples", "benchmarks", "notebooks")
+            for path in (ROOT / folder).rglob("*")
+            if path.suffix in (".py", ".md", ".toml", ".ipynb")
+        ),
+    ]
     assert not [path for path in texts if install.search(path.read_text())]
 
 

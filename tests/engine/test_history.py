@@ -14,7 +14,8 @@ from agentkit.engine.history import check_history, repair_history
 from agentkit.engine.history.repair import CONTINUE_TEXT, INTERRUPTED_CALL, OPENING
 from agentkit.engine.history.tool_calls import normalize_reply, split_groups
 
-A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
+A = ToolCall("a", "add", '{"x": 1}')
+B = ToolCall("b", "sub", '{"x": 2}')
 ASKED = [system("s"), user("q")]
 CALLING = assistant(None, [A, B])
 ANSWERED = [*ASKED, CALLING, tool_message(A, "1"), tool_message(B, "2")]
@@ -125,7 +126,8 @@ def test_a_second_result_is_left_out():
 
 @pytest.mark.parametrize("identity", [None, "", " ", {}, "missing"])
 def test_ids_that_are_none_become_new_ones_with_their_results(identity):
-    first, second = call_of(id=identity), call_of(id=identity, function={"name": "sub"})
+    first = call_of(id=identity)
+    second = call_of(id=identity, function={"name": "sub"})
     results = [{"role": "tool", "tool_call_id": identity, "content": text} for text in "12"]
     if identity == "missing":
         for entry in [first, second, *results]:
@@ -243,8 +245,13 @@ def test_arguments_that_are_an_object_stay_as_they_were_written(text):
 def test_names_are_what_every_provider_takes():
     assert to_portable_name("get_weather-2") == "get_weather-2"
     assert [to_portable_name(name) for name in ["a.b", "größe", "2fa", "-x", "", "x" * 70]] == [
-        "a_b", "gr_e", "_2fa", "_-x", "unnamed_tool", "x" * 64,
-    ]  # fmt: skip
+        "a_b",
+        "gr_e",
+        "_2fa",
+        "_-x",
+        "unnamed_tool",
+        "x" * 64,
+    ]
     digit = [*ASKED, says(call_of(function={"name": "2fa"})), {**tool_message(A, "1"), "name": "2fa"}]
     assert [rules(digit, provider) for provider in PROVIDERS[:3]] == [[]] * 3
     assert (2, "bad_name") in rules(digit, "gemini")

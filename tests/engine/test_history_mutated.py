@@ -16,7 +16,8 @@ from agentkit.engine.history.tool_calls import split_groups
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.requests import prepare_messages
 
-A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
+A = ToolCall("a", "add", '{"x": 1}')
+B = ToolCall("b", "sub", '{"x": 2}')
 ASKED = [system("s"), user("q")]
 CALLING = assistant(None, [A, B])
 ANSWERED = [*ASKED, CALLING, tool_message(A, "1"), tool_message(B, "2")]
@@ -231,7 +232,8 @@ def test_a_repair_keeps_what_was_said_and_every_result_whose_call_is_there(histo
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 def test_a_paused_run_stays_paused_where_that_is_asked(history):
-    kept, answered = repair_history(history, pending="keep"), repair_history(history)
+    kept = repair_history(history, pending="keep")
+    answered = repair_history(history)
     assert repair_history(kept, pending="keep") is kept
     closed = repair_history(kept)
     assert problems([*closed, user("go on")]) == []

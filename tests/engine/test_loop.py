@@ -138,8 +138,10 @@ def test_the_second_answer_is_run_when_the_first_one_fails(history):
         loop.send(run_all(answering))
     assert stop.value.value == Answer(1)
     assert [message["content"] for message in history[-3:]] == [
-        "ValueError: not positive", "The answer was given.", ANSWERED_ALREADY,
-    ]  # fmt: skip
+        "ValueError: not positive",
+        "The answer was given.",
+        ANSWERED_ALREADY,
+    ]
 
 
 def test_a_text_is_answered_by_a_reminder_and_the_second_one_is_the_answer(history):

@@ -154,7 +154,10 @@ def test_the_work_is_linear_in_the_length_of_the_answer(type_):
 def test_random_answers_in_random_pieces_end_whole():
     rng = random.Random(7)
     for _ in range(100):
-        text = "".join(chr(rng.choice([rng.randrange(32, 127), rng.randrange(0xA0, 0x2FFF), 0x1F600, 10, 34, 92])) for _ in range(rng.randrange(40)))  # fmt: skip
+        text = "".join(
+            chr(rng.choice([rng.randrange(32, 127), rng.randrange(0xA0, 0x2FFF), 0x1F600, 10, 34, 92]))
+            for _ in range(rng.randrange(40))
+        )
         written = json.dumps({"text": text}, ensure_ascii=rng.random() < 0.5)
         assert "".join(event.added for event in formed(str, written, rng.randrange(1, 9))) == text
 
@@ -165,7 +168,8 @@ class Streaming:
     name = "streaming"
 
     def __init__(self, written: str, failures: int = 0) -> None:
-        self.written, self.failures = written, failures
+        self.written = written
+        self.failures = failures
 
     def ask(self, request):
         if request.stream:

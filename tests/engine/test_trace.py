@@ -39,7 +39,8 @@ def test_requests_and_calls_have_their_times_in_order(world):
     result = world.run(
         JsonAgent(nap, model=ScriptedModel(calling(("nap", {}), ("nap", {"seconds": 0.03})), ANSWER)), "x"
     )
-    requests, calls = spans_of(result, "model"), spans_of(result, "tool")
+    requests = spans_of(result, "model")
+    calls = spans_of(result, "tool")
     assert [span["place"] for span in requests] == [2, 5]
     assert [result.messages[span["place"]]["role"] for span in requests] == ["assistant", "assistant"]
     assert [span["usage"]["requests"] for span in requests] == [1, 1]
@@ -78,8 +79,11 @@ def test_the_agent_inside_a_tool_is_nested_on_the_same_clock(world):
     rest = spans_of(result, "tool")[0]
     within = rest["inner"]
     assert [(span["kind"], span["name"]) for span in within["spans"]] == [
-        ("model", "inner"), ("tool", "nap"), ("model", "inner"), ("tool", "final_answer"),
-    ]  # fmt: skip
+        ("model", "inner"),
+        ("tool", "nap"),
+        ("model", "inner"),
+        ("tool", "final_answer"),
+    ]
     assert rest["start"] <= within["spans"][0]["start"]
     assert within["spans"][-1]["end"] <= rest["end"]
     assert within["messages"][1]["content"] == "rest a while"
@@ -167,7 +171,8 @@ def test_noting_costs_the_same_however_long_the_run_is():
             run.observe(SubRun("inner", call, TextDelta("x")))
         return (time.thread_time() - began) / turns
 
-    few, many = min(seconds(200) for _ in range(3)), min(seconds(4_000) for _ in range(3))
+    few = min(seconds(200) for _ in range(3))
+    many = min(seconds(4_000) for _ in range(3))
     assert many < 5 * few
     assert many < 0.001
 

@@ -347,8 +347,10 @@ def test_no_module_hides_a_public_name():
 def loaded_by(code: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", f"import sys\n{code}\nprint('\\n'.join(sys.modules))"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 

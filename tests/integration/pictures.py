@@ -21,7 +21,8 @@ sys.path[:0] = [str(HERE), str(ROOT / "tests")]
 from picture_shop import make_agent  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
-FOLDER, WORK = ROOT / "docs" / "pictures", ROOT / ".cache" / "pictures"
+FOLDER = ROOT / "docs" / "pictures"
+WORK = ROOT / ".cache" / "pictures"
 MODULES = ROOT / ".cache" / "integration" / "package.json"
 MAX_BYTES = 150_000
 COLUMNS = 96
@@ -45,8 +46,18 @@ def main() -> None:
     cells = [("agent", agent), ("result = agent.run(query)\nresult", result)]
     shown = "".join(f'<pre>{code}</pre><div class="out">{value._repr_html_()}</div>' for code, value in cells)
     (WORK / "notebook.html").write_text(CELL + shown)
-    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'picture_shop.py'}:agent", "--port", "8097",
-             "--token", "token", "--no-open"]  # fmt: skip
+    serve = [
+        sys.executable,
+        "-m",
+        "agentkit.cli",
+        "web",
+        f"{HERE / 'picture_shop.py'}:agent",
+        "--port",
+        "8097",
+        "--token",
+        "token",
+        "--no-open",
+    ]
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or "chromium"
     command = ["node", HERE / "pictures.mjs", MODULES, chromium, WORK, FOLDER, QUERY, *serve]
     subprocess.run(command, check=True, timeout=120)
@@ -76,7 +87,8 @@ def draw_terminal() -> None:
 
 def play(text: str) -> list[str]:
     """Return the lines that remain on a screen, with their colours; only the controls of rich's live display are known."""
-    rows, at = [""], 0
+    rows = [""]
+    at = 0
     for token in re.findall(r"\x1b\[[\d;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+|\x1b", text):
         if token == "\n":
             at += 1

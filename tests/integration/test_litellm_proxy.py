@@ -60,7 +60,8 @@ def proxy(provider: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> It
         port = free.getsockname()[1]
     command = [str(PROXY), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
     environment = {**os.environ, **QUIET, "LITELLM_MASTER_KEY": KEY}
-    url, end = f"http://127.0.0.1:{port}", time.monotonic() + START_SECONDS
+    url = f"http://127.0.0.1:{port}"
+    end = time.monotonic() + START_SECONDS
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:

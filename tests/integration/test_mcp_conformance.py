@@ -76,8 +76,12 @@ def test_the_conformance_suite_of_servers_passes(url, tmp_path):
     command = ["node", str(SUITE), "server", "--url", url, "--suite", "all", "--expected-failures", str(expected)]
     done = subprocess.run(
         [*command, "--output-dir", str(tmp_path)],
-        capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=tmp_path,
+    )
     summary = done.stdout.partition("=== SUMMARY ===")[2]
     assert done.returncode == 0, summary + done.stderr  # also not 0 if a scenario passes that is expected to fail
     assert set(re.findall(r"^✓ ([\w-]+): ", summary, re.MULTILINE)) == OFFERED

@@ -235,9 +235,23 @@ def test_the_conformance_suite_of_clients(scenario, tmp_path):
     client = tmp_path / "client.py"
     client.write_text(CLIENT if scenario != "initialize" else CLIENT.partition("    calls")[0] + "    pass\n")
     done = subprocess.run(
-        ["node", str(suite), "client", "--command", f"{sys.executable} {client}", "--scenario", scenario, "--timeout", "90000"],
-        capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path,
+        [
+            "node",
+            str(suite),
+            "client",
+            "--command",
+            f"{sys.executable} {client}",
+            "--scenario",
+            scenario,
+            "--timeout",
+            "90000",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OVERALL: PASSED" in done.stdout + done.stderr

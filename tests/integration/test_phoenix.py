@@ -72,8 +72,13 @@ def phoenix(tmp_path):
     if not PHOENIX.exists():
         pytest.skip("arize-phoenix is not installed: run tests/integration/install.sh")
     port = free_port()
-    own = {"PHOENIX_PORT": str(port), "PHOENIX_GRPC_PORT": str(free_port()), "PHOENIX_HOST": "127.0.0.1",
-           "PHOENIX_WORKING_DIR": str(tmp_path), "PHOENIX_TELEMETRY_ENABLED": "false"}  # fmt: skip
+    own = {
+        "PHOENIX_PORT": str(port),
+        "PHOENIX_GRPC_PORT": str(free_port()),
+        "PHOENIX_HOST": "127.0.0.1",
+        "PHOENIX_WORKING_DIR": str(tmp_path),
+        "PHOENIX_TELEMETRY_ENABLED": "false",
+    }
     with (tmp_path / "server.log").open("w") as log:
         server = subprocess.Popen([PHOENIX, "serve"], env={**os.environ, **own}, stdout=log, stderr=log)
         try:

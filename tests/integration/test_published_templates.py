@@ -78,9 +78,14 @@ def refusal(path: Path, body: dict[str, Any]) -> str:
     for messages in variants(body["messages"]):
         try:
             compile_template(path).render(
-                messages=messages, tools=body.get("tools"), functions="[]", datetime="", add_generation_prompt=True,
-                bos_token="<s>", eos_token="</s>",
-            )  # fmt: skip
+                messages=messages,
+                tools=body.get("tools"),
+                functions="[]",
+                datetime="",
+                add_generation_prompt=True,
+                bos_token="<s>",
+                eos_token="</s>",
+            )
         except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             errors.append(f"{type(error).__name__}: {error}")
         else:

@@ -79,9 +79,31 @@ def test_the_page_draws_what_the_server_read():
     text = "# A\n\n#### *b*\n\n3. x\n\n|a|b|\n|-|-:|\n|c|d|\n\n```python\ny\n```\n[z](mailto:a@b.c)\n***\n> q\\\nr"
     (found,) = draw(parse_markdown(text))
     assert [name for name, _ in found["elements"]] == [
-        "div", "h2", "h3", "em", "ol", "li", "div", "table", "thead", "tr", "th", "th", "tbody", "tr", "td", "td",
-        "pre", "code", "p", "a", "hr", "blockquote", "p", "br",
-    ]  # fmt: skip
+        "div",
+        "h2",
+        "h3",
+        "em",
+        "ol",
+        "li",
+        "div",
+        "table",
+        "thead",
+        "tr",
+        "th",
+        "th",
+        "tbody",
+        "tr",
+        "td",
+        "td",
+        "pre",
+        "code",
+        "p",
+        "a",
+        "hr",
+        "blockquote",
+        "p",
+        "br",
+    ]
     attributes = dict(found["elements"])
     assert attributes["ol"] == {"start": "3"}
     assert attributes["td"] == {"textAlign": "right"}
@@ -124,8 +146,23 @@ def test_nothing_in_a_tree_runs_loads_or_styles():
     for found in draw(*(parse_markdown(text) for text in texts), *([[name, evil, ["x"]]] for name in names)):
         for name, attributes in found["elements"]:
             assert name in {
-                "div", "span", "p", "h2", "strong", "code", "pre", "a", "table", "thead", "tbody", "tr", "th", "td", "ol", "br",
-            }  # fmt: skip
+                "div",
+                "span",
+                "p",
+                "h2",
+                "strong",
+                "code",
+                "pre",
+                "a",
+                "table",
+                "thead",
+                "tbody",
+                "tr",
+                "th",
+                "td",
+                "ol",
+                "br",
+            }
             assert not {"src", "style", "onclick", "id", "srcdoc"} & attributes.keys()
             assert attributes.get("class") in (None, "code", "table")
             assert attributes.get("href", "https:").startswith(("https:", "http:"))
@@ -138,8 +175,20 @@ def test_a_browser_drives_the_page(tmp_path):
     if CHROMIUM is None:
         pytest.skip("missing: Chromium (Debian package chromium)")
     port = free_port()
-    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", "--journal", str(tmp_path / "runs.db"),
-             "--port", str(port), "--token", "token", "--no-open"]  # fmt: skip
+    serve = [
+        sys.executable,
+        "-m",
+        "agentkit.cli",
+        "web",
+        f"{HERE / 'web_shop.py'}:agent",
+        "--journal",
+        str(tmp_path / "runs.db"),
+        "--port",
+        str(port),
+        "--token",
+        "token",
+        "--no-open",
+    ]
     command = ["node", HERE / "page.mjs", MODULES, CHROMIUM, f"http://127.0.0.1:{port}", *serve]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=140, check=False)
     found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))

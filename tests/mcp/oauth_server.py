@@ -19,7 +19,11 @@ class Provider:
     """An authorization server in memory; it adds the kind of each grant to the file `grants`."""
 
     def __init__(self, seconds: int) -> None:
-        self.seconds, self.clients, self.codes, self.refreshes, self.tokens = seconds, {}, {}, {}, {}
+        self.seconds = seconds
+        self.clients = {}
+        self.codes = {}
+        self.refreshes = {}
+        self.tokens = {}
 
     async def get_client(self, client_id):
         return self.clients.get(client_id)
@@ -32,10 +36,15 @@ class Provider:
             return f"{params.redirect_uri}?{urlencode({'error': 'access_denied', 'state': params.state})}"
         code = secrets.token_hex(16)
         self.codes[code] = AuthorizationCode(
-            code=code, scopes=params.scopes or [], expires_at=time.time() + 60, client_id=client.client_id,
-            code_challenge=params.code_challenge, redirect_uri=params.redirect_uri, resource=params.resource,
+            code=code,
+            scopes=params.scopes or [],
+            expires_at=time.time() + 60,
+            client_id=client.client_id,
+            code_challenge=params.code_challenge,
+            redirect_uri=params.redirect_uri,
+            resource=params.resource,
             redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
-        )  # fmt: skip
+        )
         return f"{params.redirect_uri}?{urlencode({'code': code, 'state': params.state})}"
 
     async def load_authorization_code(self, client, authorization_code):
@@ -61,7 +70,8 @@ class Provider:
     def grant(self, kind, client, asked):
         with open("grants", "a") as file:
             file.write(f"{kind}\n")
-        access, refresh = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
+        access = f"access-{secrets.token_hex(16)}"
+        refresh = f"refresh-{secrets.token_hex(16)}"
         more = {"client_id": client.client_id, "scopes": asked.scopes, "resource": asked.resource}
         self.tokens[access] = AccessToken(token=access, expires_at=int(time.time() + self.seconds), **more)
         self.refreshes[refresh] = RefreshToken(token=refresh, **more)
@@ -72,9 +82,11 @@ if __name__ == "__main__":
     port = int(sys.argv[1])
     place = f"http://127.0.0.1:{port}"
     settings = AuthSettings(
-        issuer_url=place, resource_server_url=f"{place}/mcp", validate_token_resource=True,
+        issuer_url=place,
+        resource_server_url=f"{place}/mcp",
+        validate_token_resource=True,
         client_registration_options=ClientRegistrationOptions(enabled=True),
-    )  # fmt: skip
+    )
     server = MCPServer("vault", auth=settings, auth_server_provider=Provider(int(sys.argv[2])))
 
     @server.tool(description="Adds integers.")

@@ -287,7 +287,8 @@ class Modern(Scripted):
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
 
     def book(self, params, state):
-        room, given = params["arguments"]["room"], params.get("inputResponses") or {}
+        room = params["arguments"]["room"]
+        given = params.get("inputResponses") or {}
         if state is None:
             return self.ask(f"asked {room}", "when", mode="form", message="Which day?", requestedSchema=self.form)
         if "when" in given:

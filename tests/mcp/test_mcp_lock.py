@@ -76,7 +76,8 @@ def test_a_tool_that_changes_during_a_run_is_refused_too(world, tmp_path):
 
 
 def test_the_lock_beside_a_configuration_is_used(tmp_path):
-    config, beside = tmp_path / "mcp.json", tmp_path / "mcp.lock.json"
+    config = tmp_path / "mcp.json"
+    beside = tmp_path / "mcp.lock.json"
     config.write_text(
         json.dumps({"mcpServers": {"scripted": {"command": sys.executable, "args": [str(SCRIPT), "Scripted"]}}})
     )
@@ -117,5 +118,6 @@ def test_differences_are_named():
     assert compare_tool({"title": "A"}, {}) == ['title: "A" became null']
     same = {"inputSchema": {"type": "object", "x-own": 1}}, {"inputSchema": {"type": "object", "x-own": 2}}
     assert compare_tool(*same)
-    old, new = {"s": {"a": {"title": "A"}, "b": {}}}, {"s": {"a": {"title": "B"}, "c": {}}}
+    old = {"s": {"a": {"title": "A"}, "b": {}}}
+    new = {"s": {"a": {"title": "B"}, "c": {}}}
     assert compare_servers(old, new) == ['s a title, at character 0: "A" became "B"', "s b: removed", "s c: added"]

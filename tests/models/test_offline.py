@@ -263,10 +263,8 @@ def told(message):
 
 
 QUERY = [system("You help."), user("Weather in Rome and Oslo?")]
-ROME, OSLO = (
-    ToolCall("call_1", "get_weather", '{"city": "Rome"}'),
-    ToolCall("call_2", "get_weather", '{"city": "Oslo"}'),
-)
+ROME = ToolCall("call_1", "get_weather", '{"city": "Rome"}')
+OSLO = ToolCall("call_2", "get_weather", '{"city": "Oslo"}')
 
 
 def test_calls_go_out_as_json_text_with_unique_ids():
@@ -477,8 +475,16 @@ def test_odd_long_text_is_read_in_bounded_time(text):
 
 
 def test_arithmetic_in_words_goes_to_the_tool_that_takes_a_formula():
-    solve = {"name": "solve", "description": "Works a formula out.", "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}}  # fmt: skip
-    look = {"name": "look_up", "description": "Searches the web.", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}  # fmt: skip
+    solve = {
+        "name": "solve",
+        "description": "Works a formula out.",
+        "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
+    }
+    look = {
+        "name": "look_up",
+        "description": "Searches the web.",
+        "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+    }
     for query, expression in (("What is 15% of 2,340?", "15% of 2,340"), ("How much is 12 * 7?", "12 * 7")):
         assert plan(query, [look, solve]) == [("solve", {"expression": expression})]
 

@@ -21,7 +21,9 @@ def read_mail() -> str:
 
 def ask(world, entries, *turns, is_inner=False):
     """Let an agent answer a mail; return how many mails it sent, and the questions that a person answered."""
-    questions, left, sent = [], iter(entries), []
+    questions = []
+    left = iter(entries)
+    sent = []
 
     def enter(prompt):
         questions.append(prompt)
@@ -86,10 +88,12 @@ def test_a_program_allows_later_calls(world, scope, pauses, by_function):
     model = ScriptedModel(call("read_mail"), *turns, answer("ok"))
     decide = (lambda made: allowed if made.name == "send" else None) if by_function else None
     agent = JsonAgent(read_mail, send, model=model, approve=decide, listeners=[events.append])
-    query, decisions = "Answer.", None
+    query = "Answer."
+    decisions = None
     while len(model.requests) < len(model.script):
         try:
             world.run(agent, query, approvals=decisions)
         except Paused as pause:
-            query, decisions = None, dict.fromkeys(pause.calls, allowed)
+            query = None
+            decisions = dict.fromkeys(pause.calls, allowed)
     assert sum(isinstance(event, ApprovalAsked) for event in events) == pauses

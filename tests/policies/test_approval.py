@@ -280,7 +280,8 @@ class Entries:
     """What a person enters, before they leave (None: for a while), and what they were shown."""
 
     def __init__(self, *entries: str | None) -> None:
-        self.rest, self.prompts = iter(entries), []
+        self.rest = iter(entries)
+        self.prompts = []
 
     def __call__(self, prompt: str = "") -> str:
         self.prompts.append(prompt)

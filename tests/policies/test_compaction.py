@@ -254,7 +254,8 @@ def test_only_what_is_new_is_counted():
         counted.append(message)
         return 1
 
-    size, history = RunningSize(measure), [user("a"), user("b")]
+    size = RunningSize(measure)
+    history = [user("a"), user("b")]
     assert size.of(history) == 2
     history.append(user("c"))
     assert size.of(list(history)) == 3

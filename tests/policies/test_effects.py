@@ -354,7 +354,8 @@ def test_calls_of_a_sequential_tool_are_kept_apart_across_threads_loops_and_name
 
 
 def test_a_call_that_waits_in_vain_for_one_that_hangs_is_not_run(world):
-    gate, ran = threading.Event(), []
+    gate = threading.Event()
+    ran = []
 
     @tool(sequential=True)
     def use(name: str) -> None:

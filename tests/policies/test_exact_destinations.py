@@ -197,9 +197,13 @@ class TestHidden:
         ask = call("extract_text", reference="#1", question="Which page?")
         for made, expected in ((PAGE, []), (PAGE.replace("abc", "ABC"), ["fetch"])):
             turns = Guarded(
-                call("read_link"), ask, call("fetch", url="#2"), tools=(read_link, fetch), setting="hidden",
+                call("read_link"),
+                ask,
+                call("fetch", url="#2"),
+                tools=(read_link, fetch),
+                setting="hidden",
                 extracts=(made,),
-            )  # fmt: skip
+            )
             assert [waiting.name for waiting in turns.list_held(world)] == expected
 
     def test_an_address_in_an_extracted_text_is_compared_exactly(self, world):

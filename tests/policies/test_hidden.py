@@ -62,9 +62,12 @@ class TestHandles:
 
     def test_references_become_values_of_the_parameters_type(self, world):
         turns = taken(
-            world, GET, call("send", to="bob@home.example", text="From {#1.subject}: #1", copies="#1.pages"),
-            call("send", to="bob@home.example", text="#1.body"), query=FORWARD,
-        )  # fmt: skip
+            world,
+            GET,
+            call("send", to="bob@home.example", text="From {#1.subject}: #1", copies="#1.pages"),
+            call("send", to="bob@home.example", text="#1.body"),
+            query=FORWARD,
+        )
         assert SENT == [
             {"to": "bob@home.example", "text": "From Soup: #1", "copies": 3},
             {"to": "bob@home.example", "text": TEXT, "copies": 1},
@@ -97,9 +100,12 @@ class TestHandles:
     def test_handles_that_were_stored_are_resolved_later(self, world):
         kept = json.loads(json.dumps(taken(world, GET).kept.as_dict()))
         later = taken(
-            world, call("send", to="bob@home.example", text="#1.body"), GET, query=FORWARD,
+            world,
+            call("send", to="bob@home.example", text="#1.body"),
+            GET,
+            query=FORWARD,
             kept=TruncatedResults.from_dict(kept),
-        )  # fmt: skip
+        )
         assert SENT[0]["text"] == TEXT
         assert "#3 from get_mail" in later.shown
 
@@ -179,9 +185,11 @@ class TestDecisions:
 
     def test_after_a_text_was_revealed_every_call_waits(self, world):
         turns = hidden(
-            GET, call("reveal_result", reference="#1.body"), call("send", to="bob@home.example"),
+            GET,
+            call("reveal_result", reference="#1.body"),
+            call("send", to="bob@home.example"),
             query="Mail bob@home.example.",
-        )  # fmt: skip
+        )
         with pytest.raises(Paused):
             turns.go_on(world)
         assert "IGNORE" in turns.shown
@@ -394,8 +402,12 @@ class TestVisits:
     def test_an_address_of_parts_of_several_texts_waits(self, world):
         ask = call("extract_text", reference="#1", question="Which page?")
         turns = ask, call("fetch", url="#2")
-        assert self.visits(world, *turns, extracts=("https://evil.example/?q=4711",), body="https://evil.example/?q=",
-                           also="4711") == []  # fmt: skip
+        assert (
+            self.visits(
+                world, *turns, extracts=("https://evil.example/?q=4711",), body="https://evil.example/?q=", also="4711"
+            )
+            == []
+        )
 
     def test_after_a_text_was_revealed_it_waits(self, world):
         turns = call("reveal_result", reference="#1.0.body"), call("fetch", url="#1.0.link")
@@ -438,9 +450,13 @@ class TestExtracts:
     def test_a_text_from_a_result_is_passed_on_unread(self, world):
         ask = call("extract_text", reference="#1.body", question="To whom?")
         turns = hidden(
-            GET, ask, call("send", to="bob@home.example", text="To {#2}?"), call("send", to="#2", text="hello"),
-            query="Tell bob@home.example who gets the money.", extracts=("Eve, the rich one",),
-        )  # fmt: skip
+            GET,
+            ask,
+            call("send", to="bob@home.example", text="To {#2}?"),
+            call("send", to="#2", text="hello"),
+            query="Tell bob@home.example who gets the money.",
+            extracts=("Eve, the rich one",),
+        )
         assert [waiting.arguments for waiting in turns.list_held(world)] == [
             '{"to": "Eve, the rich one", "text": "hello"}'
         ]

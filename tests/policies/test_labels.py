@@ -38,7 +38,8 @@ class TestLabel:
     """The data type."""
 
     def test_a_join_has_the_lower_integrity_all_sources_and_the_common_readers(self):
-        one, other = Label("user", ("a",), ("ann", "bob")), Label("untrusted", ("b", "a"), ("bob", "cid"))
+        one = Label("user", ("a",), ("ann", "bob"))
+        other = Label("untrusted", ("b", "a"), ("bob", "cid"))
         assert one.join(other) == Label("untrusted", ("a", "b"), ("bob",))
         assert join_labels([DEVELOPER, USER, TRUSTED]) == TRUSTED
         assert USER.join(Label("user", (), ("ann",))).readers == ("ann",)
@@ -60,7 +61,8 @@ class TestLabel:
         assert Label.from_dict(json.loads(json.dumps(label.as_dict()))) == label
 
     def test_what_tools_may_have_kept_is_joined_beside_the_sources(self):
-        one, other = Label("untrusted", ("a",), kept=("note",)), Label("trusted", kept=("file", "note"))
+        one = Label("untrusted", ("a",), kept=("note",))
+        other = Label("trusted", kept=("file", "note"))
         assert one.join(other) == Label("untrusted", ("a",), kept=("note", "file"))
 
     @pytest.mark.parametrize("integrity", ["untrusted", "trusted"])
@@ -112,8 +114,11 @@ class TestTheWaysOfAText:
             tool(lambda: "eve@evil.example", name="find", description="Finds."),
             model=ScriptedModel(call("find"), answer("eve@evil.example")),
         )
-        outer = agent_with(inner.as_tool("clerk", "Finds."), read_mail, replies=[
-            calls(call("clerk", query="Find."), call("read_mail")), TO_EVE])  # fmt: skip
+        outer = agent_with(
+            inner.as_tool("clerk", "Finds."),
+            read_mail,
+            replies=[calls(call("clerk", query="Find."), call("read_mail")), TO_EVE],
+        )
         assert waits(world, outer) == []
 
     def test_a_remembered_text(self, world):
@@ -184,9 +189,12 @@ class TestTheWaysOfAText:
     def test_an_agent_that_the_conversation_is_handed_over_to(self, world):
         clerk = JsonAgent(send, model=ScriptedModel(TO_EVE, answer("Done.")), description="Sends.")
         first = JsonAgent(
-            read_mail, handoffs={"clerk": clerk},
-            model=ScriptedModel(call("read_mail"), call("transfer_to_clerk", reason="It writes."), TO_EVE, answer("Done.")),
-        )  # fmt: skip
+            read_mail,
+            handoffs={"clerk": clerk},
+            model=ScriptedModel(
+                call("read_mail"), call("transfer_to_clerk", reason="It writes."), TO_EVE, answer("Done.")
+            ),
+        )
         assert waits(world, first) == ["send"]
 
     def test_a_session_from_a_file_and_an_agent_without_the_tool(self, world, tmp_path):
@@ -307,9 +315,12 @@ class TestContext:
     def test_a_hand_over_and_an_agent_as_a_tool_do_not_wait_themselves(self, world):
         clerk = JsonAgent(send, model=ScriptedModel(answer("Done."), answer("Done.")), description="Sends.")
         first = JsonAgent(
-            read_mail, clerk.as_tool("other"), handoffs={"clerk": clerk}, untrusted="context",
+            read_mail,
+            clerk.as_tool("other"),
+            handoffs={"clerk": clerk},
+            untrusted="context",
             model=ScriptedModel(call("read_mail"), call("other", query="x"), call("transfer_to_clerk", reason="y")),
-        )  # fmt: skip
+        )
         assert waits(world, first) == []
 
     def test_before_something_untrusted_was_read_nothing_waits(self, world):

@@ -199,7 +199,8 @@ class TestSeconds:
     def test_a_line_is_stood_in_as_long_as_there_is_time(self, world, leaves, clock):
         gates = GateRegistry()
         gate = gates.open("scripted", 1)
-        holder, model = gate.enter(), ScriptedModel(DONE)
+        holder = gate.enter()
+        model = ScriptedModel(DONE)
         turns = Turns(model, counter())
 
         def handle(effect):
@@ -249,8 +250,11 @@ class Shop:
     longest = 4_000
 
     def __init__(self, seed: int = 0, *tools: str, thrift: float = 0.0) -> None:
-        self.random, self.tools, self.thrift = random.Random(seed), tools, thrift
-        self.spent, self.asked = 0.0, 0
+        self.random = random.Random(seed)
+        self.tools = tools
+        self.thrift = thrift
+        self.spent = 0.0
+        self.asked = 0
         self.lock = threading.Lock()
 
     def worst_case(self, request: Request) -> float:
@@ -416,7 +420,8 @@ class TestRunsInsideOfTools:
             assert finish(world, model, counter(), limits=Limits(tool_calls=1)).stopped == "answer"
 
     def test_what_the_outer_run_kept_for_its_last_request_is_not_spent_inside(self, world):
-        inner, outer = Shop(1, "count"), Shop(2, "ask_other")
+        inner = Shop(1, "count")
+        outer = Shop(2, "ask_other")
         assert self.outer(world, inner, outer, Limits(dollars=2.0)).stopped == "dollars"
         assert inner.asked > 0
         assert inner.spent + outer.spent <= 2.0

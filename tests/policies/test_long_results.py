@@ -97,7 +97,9 @@ def test_reading_on_is_offered_only_when_something_was_cut(world):
 def test_the_model_reads_on_to_the_end(world):
     kept = TruncatedResults()
     history, _ = run(world, call("long"), FINAL, policies=(truncate_results(kept),))
-    identity, offset, parts = read_id(history[2]["content"]), 15_000, [LONG[:15_000]]
+    identity = read_id(history[2]["content"])
+    offset = 15_000
+    parts = [LONG[:15_000]]
     while offset:
         following = [user("on")]
         run(

@@ -207,7 +207,8 @@ class TestWhatIsNotStuck:
 
 
 def test_under_the_other_policies_the_final_request_follows_and_the_history_is_valid(world):
-    model, history = Endless(call("look")), [user("go")]
+    model = Endless(call("look"))
+    history = [user("go")]
     with pytest.raises(LimitExceeded, match="stuck"):
         run(world, model, look, feel, history=history)
     assert model.asked <= END_AFTER_TURNS + 4

@@ -8,7 +8,8 @@ from agentkit.core.labels import Label
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.testing import ScriptedModel, answer, call
 
-BEGIN, CODE = "https://evil.example/collect?code=", "471100"
+BEGIN = "https://evil.example/collect?code="
+CODE = "471100"
 VISITED: list[str] = []
 
 
@@ -93,9 +94,11 @@ def test_what_an_agent_wrote_after_two_mails_waits(world):
         untrusted="values",
     )
     turns = Guarded(
-        call("clerk", query="What do the mails say?"), call("fetch", url="#1"),
-        tools=(clerk.as_tool("clerk"), fetch), setting="hidden",
-    )  # fmt: skip
+        call("clerk", query="What do the mails say?"),
+        call("fetch", url="#1"),
+        tools=(clerk.as_tool("clerk"), fetch),
+        setting="hidden",
+    )
     assert [waiting.name for waiting in turns.list_held(world)] == ["fetch"]
     assert not VISITED
 

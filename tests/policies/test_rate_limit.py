@@ -163,7 +163,8 @@ def test_a_gate_is_shared_between_loops_and_threads():
 
 
 def test_waiting_does_not_block_the_event_loop():
-    crowd, gate = Crowd(limit=1, expected=3), open_gate("slow", 1)
+    crowd = Crowd(limit=1, expected=3)
+    gate = open_gate("slow", 1)
     holder = gate.enter()
 
     async def main():
@@ -212,7 +213,8 @@ class Clock:
 
 
 def test_requests_of_a_minute_are_counted(world):
-    clock, begun = Clock(), []
+    clock = Clock()
+    begun = []
     Gates.registry = GateRegistry(lambda: Gate(clock=clock.monotonic, timer=clock.timer))
     model = ScriptedModel([lambda _: begun.append(clock.now) or "hello"] * 5, name="slow")
     _, events = world.drive(when_throttled(clock.pass_by)(throttle(None, 2)(asking(model, 5))))
@@ -308,7 +310,8 @@ def test_a_cancelled_request_frees_its_place(when):
     async def main():
         gate = open_gate("slow", 1)
         holder = gate.enter() if when == "waiting" else None
-        model, waits = Silent(), asyncio.Event()
+        model = Silent()
+        waits = asyncio.Event()
         task = asyncio.ensure_future(adone(when_throttled(waits.set)(throttle(1)(asking(model)))))
         async with asyncio.timeout(PATIENCE):
             await (waits if holder else model.asked).wait()
@@ -328,7 +331,8 @@ def test_a_cancelled_request_frees_its_place(when):
 def test_waiting_counts_towards_the_time_of_the_request(world):
     gate = open_gate("slow", 1)
     holder = gate.enter()
-    start, model = time.monotonic(), Silent()
+    start = time.monotonic()
+    model = Silent()
     with pytest.raises(ModelError, match=r"it waited .* for the rate limit") as caught:
         world.drive(throttle()(asking(model, timeout=0.1)))
     assert (caught.value.kind, caught.value.transient, model.asked.is_set()) == ("timeout", True, False)
@@ -358,7 +362,8 @@ def test_the_model_gets_the_time_that_is_left(world):
 
 def test_a_ticket_is_waited_for_by_an_effect(world):
     gate = open_gate("x", 1)
-    holder, ticket = gate.enter(), gate.enter()
+    holder = gate.enter()
+    ticket = gate.enter()
     threading.Timer(0.01, gate.leave, [holder]).start()
 
     def flow():

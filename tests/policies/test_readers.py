@@ -160,7 +160,8 @@ class TestQuestion:
         assert (recipient.value, recipient.is_destination, recipient.readers) == (BOB, True, (ANN, "keep"))
 
     def test_for_this_call_these_values_and_this_recipient(self, world):
-        turn, other = call("send", to=BOB, text="4,711"), call("send", to=BOB, text="much")
+        turn = call("send", to=BOB, text="4,711")
+        other = call("send", to=BOB, text="much")
         assert len(self.ask(world, turn, turn, decide="y")[0]) == 2
         assert len(self.ask(world, turn, turn, other, decide="v")[0]) == 2
         assert len(self.ask(world, turn, other, decide="r")[0]) == 1

@@ -180,7 +180,8 @@ class TestEarlierMessages:
         assert "read_page" in reason
 
     def test_arguments_that_are_no_json_are_read(self, world):
-        page, contact = ToolCall("c1", "read_page"), ToolCall("c2", "find_contact")
+        page = ToolCall("c1", "read_page")
+        contact = ToolCall("c2", "find_contact")
         broken = ToolCall("c3", "find_contact", "{eve")
         history = [
             user("Hi"),

@@ -243,8 +243,10 @@ def play(folder: Path, chance: random.Random, figures: dict[str, int]) -> None:
 
 
 def main() -> None:
-    seconds, seed = float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    chance, end = random.Random(seed), time.monotonic() + seconds
+    seconds = float(sys.argv[1])
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    chance = random.Random(seed)
+    end = time.monotonic() + seconds
     figures = dict.fromkeys(("runs", "kills", "failed", "double", "repeated", "lost", "untrue", "unfinished"), 0)
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as base:
         while time.monotonic() < end:

@@ -252,7 +252,8 @@ class Sleeps(list[float]):
 def quick_sleeps(monkeypatch: Any) -> Sleeps:
     """Shorten every `Sleep`."""
     slept = Sleeps()
-    perform, aperform = Sleep.perform, Sleep.aperform
+    perform = Sleep.perform
+    aperform = Sleep.aperform
     monkeypatch.setattr(Sleep, "perform", lambda effect: perform(slept.shorten(effect)))
     monkeypatch.setattr(Sleep, "aperform", lambda effect: aperform(slept.shorten(effect)))
     return slept

@@ -33,7 +33,9 @@ def check(history: Any) -> None:
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_run_over_chaos_comes_to_the_right_answer_or_to_a_documented_error(world: str, slept: Sleeps):
-    play, found, ends = Play(world, slept), Counter[str](), Counter[str]()
+    play = Play(world, slept)
+    found = Counter[str]()
+    ends = Counter[str]()
     for seed in range(40):
         model = chaos(ScriptedModel([*SCRIPT, *SCRIPT]), seed, rate=0.5)
         agent = JsonAgent(double, model=model)

@@ -56,7 +56,8 @@ def walk(world: str, seen: Callable[[int], object]) -> None:
 @pytest.mark.parametrize("world", ["sync", "async", "streamed"])
 def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
     """Count Python and C calls in the thread of the run; code that walks over the history calls some for each message."""
-    calls, counts = 0, []
+    calls = 0
+    counts = []
 
     def count(_frame: Any, event: str, _: Any) -> None:
         nonlocal calls
@@ -69,7 +70,8 @@ def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
     finally:
         sys.setprofile(before)
     turns = [after - before for before, after in pairwise(counts)]
-    early, late = statistics.median(turns[10:110]), statistics.median(turns[-100:])
+    early = statistics.median(turns[10:110])
+    late = statistics.median(turns[-100:])
     assert late < 1.1 * early
     assert max(turns[10:]) < 3 * early
 
@@ -90,7 +92,8 @@ def test_memory_grows_by_the_messages_alone(world: str):
         walk(world, measure)
     finally:
         tracemalloc.stop()
-    first, second = sizes[500] - sizes[100], sizes[900] - sizes[500]
+    first = sizes[500] - sizes[100]
+    second = sizes[900] - sizes[500]
     assert second < 1.3 * first
     assert second / 400 < 4_000, "bytes a turn"
     assert peaks[550] - sizes[550] < 200_000

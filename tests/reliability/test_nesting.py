@@ -92,7 +92,8 @@ def test_an_agent_in_a_tool_of_an_agent_in_a_tool(slept: Sleeps, world: str, kin
 
 
 def name_of(function: Any) -> Any:
-    function.__name__, function.__doc__ = "give", "Gives what another agent says."
+    function.__name__ = "give"
+    function.__doc__ = "Gives what another agent says."
     return function
 
 

@@ -54,7 +54,8 @@ def test_parallel_one_raises(play: Play):
 
 
 def test_parallel_mixed_bad(play: Play):
-    broken, unknown = call("price_of", '{"item": '), call("weather")
+    broken = call("price_of", '{"item": ')
+    unknown = call("weather")
     outcome = play([calls(broken, TEA, unknown, COFFEE), final("7.75")])
     assert outcome.answer == "7.75"
     assert outcome.arguments == BOTH

@@ -57,7 +57,8 @@ def test_concurrent_async(play_whole: Play):
 
 @pytest.mark.parametrize("scenario", ["concurrent_threads", "concurrent_async"])
 def test_a_second_run_on_one_session_is_refused(play: Play, scenario: str):
-    entered, leave = threading.Event(), threading.Event()
+    entered = threading.Event()
+    leave = threading.Event()
 
     def wait() -> str:
         """Waits."""
@@ -98,7 +99,8 @@ async def cancel_when_ready(agent: JsonAgent[Any], play: Play, ready: threading.
 @pytest.mark.parametrize("streamed", ["async", "async-streamed"])
 def test_cancel_in_tool(slept: Sleeps, streamed: str, kind: str):
     play = Play(streamed, slept)
-    ready, leave = threading.Event(), threading.Event()
+    ready = threading.Event()
+    leave = threading.Event()
 
     def wait() -> None:
         """Waits."""
@@ -109,7 +111,8 @@ def test_cancel_in_tool(slept: Sleeps, streamed: str, kind: str):
         ready.set()
         await asyncio.sleep(HANGS)
 
-    await_it.__name__, await_it.__doc__ = "wait", "Waits."
+    await_it.__name__ = "wait"
+    await_it.__doc__ = "Waits."
     with ModelServer(calls(call("wait"), TEA)) as server:
         agent = play.agent(server, [wait if kind == "plain" else await_it, price_of])
         asyncio.run(cancel_when_ready(agent, play, ready))
@@ -136,7 +139,8 @@ def test_cancel_in_request(slept: Sleeps, streamed: str):
 @pytest.mark.parametrize("where", ["request", "tool"])
 def test_interrupt_ctrl_c(play: Play, where: str):
     """The signal itself, while the server, or a tool, is silent."""
-    ready, leave = threading.Event(), threading.Event()
+    ready = threading.Event()
+    leave = threading.Event()
 
     def wait() -> None:
         """Waits."""

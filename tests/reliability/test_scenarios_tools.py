@@ -212,7 +212,8 @@ def test_a_tool_has_a_timeout_of_its_own(play_whole: Play):
 def test_tool_blocks_loop(play_whole: Play):
     if not play_whole.is_async:
         pytest.skip("there is no loop to block")
-    begun, free = threading.Event(), threading.Event()
+    begun = threading.Event()
+    free = threading.Event()
 
     def give() -> bool:
         """Gives back whether the loop ran meanwhile."""

@@ -99,7 +99,8 @@ def test_gemini_equal_calls(play: Play):
 
 @pytest.mark.parametrize("wire", ["gemini", "gemini3"])
 def test_gemini_thought_signature(play: Play, wire: str):
-    first, second = {**TEA, "signature": "U0lHMQ=="}, {**COFFEE, "signature": "U0lHMg=="}
+    first = {**TEA, "signature": "U0lHMQ=="}
+    second = {**COFFEE, "signature": "U0lHMg=="}
     outcome = play([calls(first, WINE), calls(second), final("7.75")], wire=wire)
     assert outcome.answer == "7.75"
     model = [turn for turn in outcome.bodies[2]["contents"] if turn["role"] == "model"]

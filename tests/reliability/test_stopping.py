@@ -35,8 +35,10 @@ class Scene:
     """A run that reaches a phase, signals it, and stays there."""
 
     def __init__(self, play: Play, phase: str) -> None:
-        self.play, self.phase = play, phase
-        self.ready, self.leave = threading.Event(), threading.Event()
+        self.play = play
+        self.phase = phase
+        self.ready = threading.Event()
+        self.leave = threading.Event()
         self.ran: list[str] = []
 
     def tools(self) -> list[Any]:

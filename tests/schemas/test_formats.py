@@ -94,7 +94,8 @@ def test_the_plain_schema_is_described_and_has_no_title():
 
 
 def test_the_responses_api_has_the_strict_fields_flat():
-    chat, responses = of(walk, "openai_strict").schema, of(walk, "responses").schema
+    chat = of(walk, "openai_strict").schema
+    responses = of(walk, "responses").schema
     assert responses == {"type": "function", **chat["function"]}
     assert responses["strict"] is True
 

@@ -76,7 +76,8 @@ HOSTILE = [r"^(a+)+$", r"^(a|a)*$", r"^(.*a){30}$", r"(x+x+)+y"]
 
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_a_hostile_pattern_takes_linear_time(pattern):
-    by_value, by_key = tool({"a": {"type": "string", "pattern": pattern}}), tool({}, patternProperties={pattern: {}})
+    by_value = tool({"a": {"type": "string", "pattern": pattern}})
+    by_key = tool({}, patternProperties={pattern: {}})
     closed = tool({}, patternProperties={pattern: {}}, additionalProperties=False)
     text = "a" * 20_000 + "x" * 20_000 + "!"
     assert by_value.bind(json.dumps({"a": text})).ready.name == "ValidationError"

@@ -93,8 +93,10 @@ def test_nested_types_keep_their_own_texts():
     order = properties(tool, "order")
     assert text(order) == "What to deliver."
     assert {name: text(field) for name, field in order["properties"].items() if name != "speed"} == {
-        "item": "From the class.", "count": "From the field.", "note": "From under the attribute.",
-    }  # fmt: skip
+        "item": "From the class.",
+        "count": "From the field.",
+        "note": "From under the attribute.",
+    }
     assert text(order["properties"]["speed"]) == "How fast. slow: At walking pace.; fast: As fast as it goes."
     to = properties(tool, "to")
     assert text(to) == "Where to."

@@ -178,8 +178,9 @@ def test_keys_of_an_unpacked_typed_dict_are_described():
 
     places = JsonTool(cut).parameters["properties"]
     assert {name: place["description"] for name, place in places.items()} == {
-        "width": "In centimetres.", "height": "Also in centimetres.",
-    }  # fmt: skip
+        "width": "In centimetres.",
+        "height": "Also in centimetres.",
+    }
 
 
 def test_other_keys_are_described_by_the_docstring():

@@ -96,13 +96,17 @@ class TestATurn:
 class TestMessagesFromOutside:
     BROKEN = [
         {"role": "user", "content": "add"},
-        {"role": "assistant", "content": None, "tool_calls": [
-            {"id": "", "type": "function", "function": {"name": "add", "arguments": "{oops"}},
-            {"id": "x", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}},
-        ]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "", "type": "function", "function": {"name": "add", "arguments": "{oops"}},
+                {"id": "x", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}},
+            ],
+        },
         {"role": "tool", "tool_call_id": "gone", "content": "?"},
         {"role": "assistant", "content": ""},
-    ]  # fmt: skip
+    ]
 
     def test_are_repaired_when_a_run_begins(self, world):
         session = Session([*self.BROKEN])
@@ -259,7 +263,8 @@ class TestSaving:
             Session.load(tmp_path / "none.json")
 
     def test_a_link_stays_a_link_and_permissions_are_kept(self, tmp_path):
-        path, link = tmp_path / "a.json", tmp_path / "link.json"
+        path = tmp_path / "a.json"
+        link = tmp_path / "link.json"
         Session().save(path)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         path.chmod(0o644)
@@ -334,7 +339,8 @@ class TestWhoHoldsIt:
         assert asyncio.run(main()) == "a"
 
     def test_two_tasks_do_not_share_it(self):
-        inside, go_on = asyncio.Event(), asyncio.Event()
+        inside = asyncio.Event()
+        go_on = asyncio.Event()
 
         async def wait() -> str:
             """Waits."""

@@ -30,8 +30,10 @@ from agentkit.testing.server import ModelServer
 
 @pytest.fixture
 def otel():
-    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
-    tracers, meters = TracerProvider(), MeterProvider([reader])
+    exporter = InMemorySpanExporter()
+    reader = InMemoryMetricReader()
+    tracers = TracerProvider()
+    meters = MeterProvider([reader])
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
 
     def settings(**more):
@@ -101,10 +103,17 @@ def test_the_spans_have_what_the_conventions_require(otel, world):
     ]
     with ModelServer(replies) as server:
         agent = JsonAgent(
-            add, model="openai/gpt-4o-mini", description="A calculator.", api_base=server.api_base("openai"),
-            api_key="test-key-of-the-test", temperature=0.5, seed=7, max_tokens=90, stop="END",
+            add,
+            model="openai/gpt-4o-mini",
+            description="A calculator.",
+            api_base=server.api_base("openai"),
+            api_key="test-key-of-the-test",
+            temperature=0.5,
+            seed=7,
+            max_tokens=90,
+            stop="END",
             telemetry=otel.settings(agent_name="sums"),
-        )  # fmt: skip
+        )
         world.run(agent, "1 + 2?")
     spans = otel.spans()
     chat = "chat gpt-4o-mini"
@@ -127,15 +136,16 @@ def test_the_metrics_have_the_boundaries_and_attributes_of_the_conventions(otel)
     replies = ScriptedModel(call("add", a=1, b="x"), answer("3"))
     agent = JsonAgent(add, model=replies, telemetry=otel.settings(agent_name="sums"))
     agent("?")
-    agent_point, tool_point = (
-        otel.points("gen_ai.invoke_agent.duration")[0],
-        otel.points("gen_ai.execute_tool.duration")[0],
-    )
+    agent_point = otel.points("gen_ai.invoke_agent.duration")[0]
+    tool_point = otel.points("gen_ai.execute_tool.duration")[0]
     chat_point = otel.points("gen_ai.client.operation.duration")[0]
     assert dict(agent_point.attributes) == {"gen_ai.agent.name": "sums", "gen_ai.request.model": "scripted"}
     assert dict(tool_point.attributes) == {
-        "gen_ai.tool.name": "add", "gen_ai.tool.type": "function", "gen_ai.agent.name": "sums", "error.type": "ValidationError",
-    }  # fmt: skip
+        "gen_ai.tool.name": "add",
+        "gen_ai.tool.type": "function",
+        "gen_ai.agent.name": "sums",
+        "error.type": "ValidationError",
+    }
     assert (chat_point.count, tool_point.count) == (2, 1)
     assert chat_point.attributes["gen_ai.provider.name"] == "agentkit"
     assert chat_point.explicit_bounds == tool_point.explicit_bounds == tuple(0.01 * 2**power for power in range(14))
@@ -194,7 +204,8 @@ def test_the_spans_of_a_tool_and_of_agents_inside_it_are_children_of_its_call(ot
     inner = JsonAgent(reader, model=ScriptedModel(call(reader.__name__), answer("row")), description="Reads rows.")
     model = ScriptedModel(call("clerk", query="the row"), answer("row"))
     world.run(JsonAgent(inner.as_tool("clerk"), model=model, telemetry=otel.settings()), "?")
-    chat, read_name = "chat scripted", f"execute_tool {reader.__name__}"
+    chat = "chat scripted"
+    read_name = f"execute_tool {reader.__name__}"
     inside = ["invoke_agent clerk", [chat], [read_name, ["db"]], [chat]]
     assert tree(otel.spans()) == [["invoke_agent", [chat], ["execute_tool clerk", inside], [chat]]]
 
@@ -244,9 +255,12 @@ def test_retries_and_fallbacks_are_events_and_each_attempt_is_a_span(otel, world
         *[ModelError("busy", kind="rate_limit", transient=True, retry_after=0.01)] * 2, name="first"
     )
     agent = JsonAgent(
-        add, model=failing, retries=1, fallback_models=[ScriptedModel(answer("x"), name="second")],
+        add,
+        model=failing,
+        retries=1,
+        fallback_models=[ScriptedModel(answer("x"), name="second")],
         telemetry=otel.settings(),
-    )  # fmt: skip
+    )
     world.run(agent, "?")
     spans = otel.spans()
     assert tree(spans) == [["invoke_agent", ["chat first"], ["chat first"], ["chat second"]]]
@@ -313,10 +327,8 @@ def test_a_run_that_pauses_is_ended_without_an_error_and_its_continuation_is_of_
         """Pays."""
         return "paid"
 
-    agent, session = (
-        JsonAgent(pay, model=ScriptedModel(call("pay"), answer("done")), telemetry=otel.settings()),
-        Session(),
-    )
+    agent = JsonAgent(pay, model=ScriptedModel(call("pay"), answer("done")), telemetry=otel.settings())
+    session = Session()
     with pytest.raises(Paused) as paused:
         world.run(agent, "?", session=session)
     world.run(agent, None, session=session, approvals={one.id: True for one in paused.value.calls})
@@ -357,7 +369,8 @@ def test_a_failed_run_is_ended_with_its_error(otel, world):
 
 @pytest.mark.parametrize("how", ["closed", "stopped"])
 def test_a_run_that_is_closed_or_stopped_in_a_tool_ends_all_its_spans(otel, how):
-    session, began = Session(), threading.Event()
+    session = Session()
+    began = threading.Event()
 
     async def wait() -> str:
         """Waits."""
@@ -414,7 +427,8 @@ def test_a_run_inside_an_abandoned_tool_ends_with_its_call(otel):
 
 
 def test_an_observed_run_is_journaled_and_recorded_with_its_calls(world, otel, tmp_path):
-    journal, file = tmp_path / "journal.sqlite", tmp_path / "run.jsonl"
+    journal = tmp_path / "journal.sqlite"
+    file = tmp_path / "run.jsonl"
     agent = JsonAgent(
         add, model=ScriptedModel(call("add", a=1, b=2), answer("3")), journal=journal, telemetry=otel.settings()
     )

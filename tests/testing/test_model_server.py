@@ -14,8 +14,10 @@ from timing import HANGS
 from agentkit.testing.server import ModelServer
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
-CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
-GENERATE, STREAM = "/models/gemini-2.5-flash:generateContent", "/models/gemini-2.5-flash:streamGenerateContent"
+CHAT = "/v1/chat/completions"
+MESSAGES = "/v1/messages"
+GENERATE = "/models/gemini-2.5-flash:generateContent"
+STREAM = "/models/gemini-2.5-flash:streamGenerateContent"
 
 
 def post(server: ModelServer, path: str, **body: object) -> httpx.Response:
@@ -388,11 +390,14 @@ THINKING = [{"type": "thinking", "thinking": "well", "signature": "S"}, {"type":
 def test_thinking_must_come_back_unchanged_in_a_tool_loop(blocks: list[Any], words: str) -> None:
     with ModelServer({"parts": THINKING, "tool_calls": [{"id": "t1", "name": "add"}]}, "so", "yes") as server:
         reply_of(server, MESSAGES, changed(ANTHROPIC, "messages", ANTHROPIC["messages"][:1]))  # type: ignore[index]
-        body = {**ANTHROPIC, "messages": [
-            {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": [*blocks, USES[0]]},
-            {"role": "user", "content": RESULTS[:1]},
-        ]}  # fmt: skip
+        body = {
+            **ANTHROPIC,
+            "messages": [
+                {"role": "user", "content": "hi"},
+                {"role": "assistant", "content": [*blocks, USES[0]]},
+                {"role": "user", "content": RESULTS[:1]},
+            ],
+        }
         answer = reply_of(server, MESSAGES, body)
         assert words in answer["error"]["message"] if words else answer["content"]
         body["messages"] += [{"role": "assistant", "content": "so"}, {"role": "user", "content": "and?"}]

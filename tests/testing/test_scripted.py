@@ -20,10 +20,13 @@ def test_every_form_of_reply():
     given = Reply({"role": "assistant", "content": "as it is"})
     model = ScriptedModel(
         "a text",
-        {"tool_calls": [{"id": "x", "name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": "{broken"}], "content": "hm"},
+        {
+            "tool_calls": [{"id": "x", "name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": "{broken"}],
+            "content": "hm",
+        },
         ValueError("no"),
         given,
-    )  # fmt: skip
+    )
     assert played(model)[-1].message == {"role": "assistant", "content": "a text"}
     message = played(model)[-1].message
     assert message["content"] == "hm"

@@ -274,9 +274,16 @@ def test_a_receipt_says_where_what_and_how():
 
 
 def test_off_tells_of_every_slip_but_takes_null_for_the_default():
-    off = ToolRegistry(tool(repair="off")(forecast), JsonTool.from_schema(
-        name="bare", description="Bare.", call=lambda **given: given, parameters=RAW.parameters, repair="off",
-    ))  # fmt: skip
+    off = ToolRegistry(
+        tool(repair="off")(forecast),
+        JsonTool.from_schema(
+            name="bare",
+            description="Bare.",
+            call=lambda **given: given,
+            parameters=RAW.parameters,
+            repair="off",
+        ),
+    )
     for registry in (off, ToolRegistry(forecast, RAW.renamed("bare"), repair="off")):
         for slip in (
             "{'city': 'Rome'}",
@@ -351,16 +358,26 @@ def test_several_mistakes_are_told_at_once_with_received_wanted_and_an_example()
 
 def test_however_much_is_wrong_the_text_stays_short():
     wide = JsonTool.from_schema(
-        name="wide", description="Wide.", call=print, parameters={
-            "properties": {f"parameter_{number}": {"type": "string", "minLength": 30, "pattern": "^x+$"} for number in range(40)},
-            "required": [f"parameter_{number}" for number in range(40)], "additionalProperties": False,
-        })  # fmt: skip
+        name="wide",
+        description="Wide.",
+        call=print,
+        parameters={
+            "properties": {
+                f"parameter_{number}": {"type": "string", "minLength": 30, "pattern": "^x+$"} for number in range(40)
+            },
+            "required": [f"parameter_{number}" for number in range(40)],
+            "additionalProperties": False,
+        },
+    )
     registry = ToolRegistry(forecast, wide)
     for arguments in (
-        "{}", json.dumps({f"p{'x' * 300}{number}": "y" * 500 for number in range(300)}), "x" * 10_000,
-        json.dumps({f"parameter_{number}": "y" * 500 for number in range(40)}), json.dumps(["x" * 10_000]),
+        "{}",
+        json.dumps({f"p{'x' * 300}{number}": "y" * 500 for number in range(300)}),
+        "x" * 10_000,
+        json.dumps({f"parameter_{number}": "y" * 500 for number in range(40)}),
+        json.dumps(["x" * 10_000]),
         json.dumps({"city": {"x" * 1_000: 1}, "days": "y" * 10_000, "tags": ["z" * 1_000] * 100, "limits": 5}),
-    ):  # fmt: skip
+    ):
         for name in ("forecast", "wide"):
             content = registry.execute(name, arguments).content
             assert content.startswith("ValidationError")
@@ -379,12 +396,15 @@ class TestOnError:
     @staticmethod
     def script(how):
         return ScriptedModel(
-            {"tool_calls": [
-                {"name": "ping", "arguments": {"count": 2}}, {"name": "fail", "arguments": {"how": how}},
-                {"name": "ping", "arguments": {}},
-            ]},
+            {
+                "tool_calls": [
+                    {"name": "ping", "arguments": {"count": 2}},
+                    {"name": "fail", "arguments": {"how": how}},
+                    {"name": "ping", "arguments": {}},
+                ]
+            },
             {"tool_calls": [{"name": "final_answer", "arguments": {"text": "Done."}}]},
-        )  # fmt: skip
+        )
 
     @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
     def test_what_the_tool_raises_goes_to_the_caller_and_the_conversation_goes_on(self, is_async):
@@ -393,9 +413,19 @@ class TestOnError:
             asyncio.run(agent.arun("Go.")) if is_async else agent("Go.")
         answers = [message["content"] for message in agent.history if message["role"] == "tool"]
         assert answers == ['{"count":2}', "KeyError: 'x'", "{}"]
-        assert agent("Go on.", model=ScriptedModel({"tool_calls": [
-            {"name": "final_answer", "arguments": {"text": "Done."}},
-        ]})) == "Done."  # fmt: skip
+        assert (
+            agent(
+                "Go on.",
+                model=ScriptedModel(
+                    {
+                        "tool_calls": [
+                            {"name": "final_answer", "arguments": {"text": "Done."}},
+                        ]
+                    }
+                ),
+            )
+            == "Done."
+        )
 
     def test_what_is_meant_for_the_model_and_what_the_model_did_wrong_is_told(self):
         assert JsonAgent(self.registry(), model=self.script("own"))("Go.") == "Done."
@@ -407,11 +437,14 @@ class TestOnError:
 
 def test_a_run_has_all_receipts_and_the_log_a_line_for_each():
     model = ScriptedModel(
-        {"tool_calls": [
-            {"name": "functions.forecast", "arguments": "{'city': 'Rome'}"}, {"name": "ping", "arguments": {}},
-        ]},
+        {
+            "tool_calls": [
+                {"name": "functions.forecast", "arguments": "{'city': 'Rome'}"},
+                {"name": "ping", "arguments": {}},
+            ]
+        },
         {"tool_calls": [{"name": "final_answer", "arguments": '{"arguments": {"text": "Done."}}'}]},
-    )  # fmt: skip
+    )
     said = []
     sink = logger.add(lambda message: said.append(message.record), level="WARNING")
     logger.enable("agentkit")

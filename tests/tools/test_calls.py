@@ -68,7 +68,8 @@ def run(world, *calls):
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 def test_the_calls_of_a_turn_overlap_and_results_stand_in_call_order(world, kind):
-    begun, events = set(), []
+    begun = set()
+    events = []
 
     def finished():
         return [event.result.call.id for event in events if isinstance(event, ToolFinished)]
@@ -114,8 +115,10 @@ def test_a_plain_tool_runs_in_a_thread_without_event_loop_and_with_the_callers_c
 def test_one_bad_call_changes_nothing_for_the_others(world):
     results, _ = run(world, ("nope", "{}"), ("wait", "{"), ("wait", '{"seconds": 0}'))
     assert [result.error.name if result.error else result.value for result in results] == [
-        "UnknownTool", "ValidationError", "waited 0.0",
-    ]  # fmt: skip
+        "UnknownTool",
+        "ValidationError",
+        "waited 0.0",
+    ]
 
 
 def test_a_generators_items_are_the_result(world):
@@ -128,7 +131,8 @@ def test_an_interrupt_in_a_tool_is_the_callers(world):
 
 
 def test_the_event_loop_is_free_while_a_plain_tool_works():
-    begun, free = threading.Event(), threading.Event()
+    begun = threading.Event()
+    free = threading.Event()
 
     def work() -> bool:
         """Works until the loop lets it go."""

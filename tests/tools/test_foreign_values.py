@@ -128,7 +128,9 @@ class TestResponses:
             response = module.Response(200, headers={"content-type": kind}, content=body)
         else:
             response = module.Response()
-            response.status_code, response._content, response.encoding = 200, body, "utf-8"
+            response.status_code = 200
+            response._content = body
+            response.encoding = "utf-8"
             response.headers["Content-Type"] = kind
         assert json.loads(render_text(response)) == expected
 

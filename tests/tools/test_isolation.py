@@ -129,7 +129,8 @@ def test_what_it_began_ends_with_it(world, how, tmp_path):
 
 
 def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path):
-    path, ahead = tmp_path / "pids", []
+    path = tmp_path / "pids"
+    ahead = []
 
     def pass_by() -> None:
         """Lets the time pass as soon as the other call is under way."""

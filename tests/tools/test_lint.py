@@ -325,8 +325,6 @@ def test_a_registry_an_agents_tools_classes_and_iterables_can_be_read():
 def test_tokens_are_a_quarter_of_the_characters_and_leave_out_what_is_no_tool():
     sound = described("What to look up.")
     assert list(estimate_tokens([sound, 3])) == [sound.name]
-    short, long = (
-        estimate_tokens(described("What to look up."))["look_up"],
-        estimate_tokens(described("What to look up." + "!" * 400))["look_up"],
-    )
+    short = estimate_tokens(described("What to look up."))["look_up"]
+    long = estimate_tokens(described("What to look up." + "!" * 400))["look_up"]
     assert long - short == 100

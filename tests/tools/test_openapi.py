@@ -217,9 +217,13 @@ def echo(request):
 def test_each_operation_is_a_tool_with_effect_name_and_description():
     tools = ToolRegistry.from_openapi(PETSTORE)
     assert {name: tool.effect for name, tool in tools.items()} == {
-        "findPets": "read", "addPet": "write", "find_pet_by_id": "read", "delete_pets_id": "write", "putPet": "write",
+        "findPets": "read",
+        "addPet": "write",
+        "find_pet_by_id": "read",
+        "delete_pets_id": "write",
+        "putPet": "write",
         "search": "read",
-    }  # fmt: skip
+    }
     assert tools["findPets"].description == "Find pets\n\nReturns all pets."
     assert tools["delete_pets_id"].description == "Delete a pet\n\nDeprecated."
     assert tools["addPet"].description == 'Example of the body: {"name": "Rex"}'
@@ -550,11 +554,19 @@ def ask_asgi(app, request):
         sent.append(message)
 
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": request["method"], "scheme": "http",
-        "path": unquote(request["path"]), "raw_path": request["path"].encode(), "root_path": "",
-        "query_string": urlencode(request["query"], doseq=True).encode(), "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request["method"],
+        "scheme": "http",
+        "path": unquote(request["path"]),
+        "raw_path": request["path"].encode(),
+        "root_path": "",
+        "query_string": urlencode(request["query"], doseq=True).encode(),
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 2),
         "headers": [(name.lower().encode(), value.encode()) for name, value in request["headers"].items()],
-    }  # fmt: skip
+    }
     asyncio.run(app(scope, receive, send))
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"] if name != b"content-length"}
     return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])

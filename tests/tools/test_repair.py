@@ -84,15 +84,20 @@ def tools(draw, first=None):
 
     def work(**given: Any) -> Any:
         """Works."""
-        return {name: item.model_dump(exclude_unset=True) if isinstance(item, Place) else item
-                for name, item in given.items() if item != "(default)"}  # fmt: skip
+        return {
+            name: item.model_dump(exclude_unset=True) if isinstance(item, Place) else item
+            for name, item in given.items()
+            if item != "(default)"
+        }
 
     kind = inspect.Parameter.KEYWORD_ONLY
     work.__annotations__ = hints
-    work.__signature__ = inspect.Signature([
-        inspect.Parameter(name, kind, annotation=hint, default="(default)" if optional[name] else kind_empty)
-        for name, hint in hints.items()
-    ])  # fmt: skip
+    work.__signature__ = inspect.Signature(
+        [
+            inspect.Parameter(name, kind, annotation=hint, default="(default)" if optional[name] else kind_empty)
+            for name, hint in hints.items()
+        ]
+    )
     tool = JsonTool(work, name="work")
     raw = JsonTool.from_schema(
         name="work", description="Works.", call=lambda **given: given, parameters=without_defaults(tool.parameters)
@@ -256,9 +261,11 @@ def test_text_stays_as_it_was_to_the_byte(text, slip):
         return text
 
     raw = JsonTool.from_schema(
-        name="echo", description="Echoes.", call=echo,
+        name="echo",
+        description="Echoes.",
+        call=echo,
         parameters={"properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": False},
-    )  # fmt: skip
+    )
     written = SYNTAX.get(slip, str)(json.dumps({"text": text}, ensure_ascii=False))
     for tool in (JsonTool(echo), raw):
         result = run(tool, written)
@@ -334,7 +341,13 @@ def test_an_example_that_would_not_be_valid_is_not_shown():
 
 
 @QUICK
-@given(st.recursive(st.none() | st.booleans() | NUMBERS | TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3), max_leaves=8))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | NUMBERS | TEXTS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+        max_leaves=8,
+    )
+)
 def test_reading_past_slips_gives_exactly_what_was_written(value):
     assert repr(parse_lenient(json.dumps([value])).value) == repr([value])
     for slip in (lambda text: text[:-1] + ",]", lambda text: f"```\n{text}\n```", lambda text: f"{text}<|end|>"):

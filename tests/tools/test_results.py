@@ -205,7 +205,9 @@ def test_numpy_and_pandas_are_never_imported_and_known_when_they_are_there(monke
             return 7
 
     class Array:
-        size, shape, dtype = 2, (2,), SimpleNamespace(kind="i")
+        size = 2
+        shape = (2,)
+        dtype = SimpleNamespace(kind="i")
 
         def tolist(self) -> list[int]:
             return [1, 2]

@@ -17,8 +17,11 @@ MAX_OVERLAP = 32
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
 def test_a_turn_of_4000_calls_runs_32_at_a_time(world, is_async):
-    running, most, threads = [], [], []
-    barrier, abarrier = threading.Barrier(MAX_OVERLAP, timeout=PATIENCE), asyncio.Barrier(MAX_OVERLAP)
+    running = []
+    most = []
+    threads = []
+    barrier = threading.Barrier(MAX_OVERLAP, timeout=PATIENCE)
+    abarrier = asyncio.Barrier(MAX_OVERLAP)
 
     def enter():
         running.append(1)
@@ -81,7 +84,8 @@ def test_threads_are_used_again():
 
 
 def test_a_lock_is_granted_to_one_at_a_time_in_the_order_of_the_requests():
-    lock, granted = FifoLock(), []
+    lock = FifoLock()
+    granted = []
     requests = [lambda number=number: granted.append(number) for number in range(3)]
     for request in requests:
         lock.acquire(request)

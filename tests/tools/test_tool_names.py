@@ -92,10 +92,15 @@ def test_a_name_in_the_history_is_one_that_every_provider_takes_back():
 
 def test_the_history_holds_the_clean_names_and_untouched_messages_stay_the_same_object():
     fine = assistant(None, [ToolCall("1", "add", '{"a": 1,  "b": 2}')])
-    slips = assistant("Thinking.", [
-        ToolCall("2", "functions.get_weather<|x|>", "{'city': 'Rome'}"), ToolCall("3", "add", '{"a":1,"b":2}'),
-        ToolCall("4", "multi_tool_use.parallel", "oops"), ToolCall("5", "add", '{"a": 1'),
-    ])  # fmt: skip
+    slips = assistant(
+        "Thinking.",
+        [
+            ToolCall("2", "functions.get_weather<|x|>", "{'city': 'Rome'}"),
+            ToolCall("3", "add", '{"a":1,"b":2}'),
+            ToolCall("4", "multi_tool_use.parallel", "oops"),
+            ToolCall("5", "add", '{"a": 1'),
+        ],
+    )
     slips["thinking_blocks"] = [{"signature": "x"}]
     end = assistant(None, [ToolCall("6", "final_answer", '{"text": "Done."}')])
     history = [user("Go.")]

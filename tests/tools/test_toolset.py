@@ -21,7 +21,9 @@ class Counting:
     """A source whose tools depend on how often they were called for."""
 
     def __init__(self, *tools: JsonTool, name: str = "far", error: Exception | None = None) -> None:
-        self.name, self.error, self.tools = name, error, [*tools]
+        self.name = name
+        self.error = error
+        self.tools = [*tools]
         self.opened = self.closed = 0
 
     async def open_tools(self) -> None:
@@ -68,7 +70,8 @@ def test_a_source_is_closed_when_the_run_fails(world):
 
 
 def test_a_source_that_cannot_be_opened_ends_the_run_and_the_others_are_closed(world):
-    good, bad = Counting(make("remote")), Counting(name="bad", error=OSError("no such program"))
+    good = Counting(make("remote"))
+    bad = Counting(name="bad", error=OSError("no such program"))
     with pytest.raises(OSError, match="no such program"):
         world.run(JsonAgent(good, bad, model=ScriptedModel(ANSWER)), "q")
     assert (good.opened, good.closed) == (1, 1)
@@ -148,7 +151,8 @@ def test_the_representation_names_the_source():
 
 
 def test_a_branch_of_a_run_may_have_another_source(tmp_path):
-    first, second = Counting(make("remote")), Counting(make("other"))
+    first = Counting(make("remote"))
+    second = Counting(make("other"))
     model = ScriptedModel(call("remote"), ANSWER, call("other"), ANSWER)
     agent = JsonAgent(first, model=model, journal=str(tmp_path / "runs.db"))
     result = agent.run("q")

@@ -289,7 +289,8 @@ def test_a_line_is_written_at_once():
 def test_a_stored_conversation_has_the_lines_of_its_run(shown):
     script = [{**SUM[0], "content": "I add."}, SUM[1]]
     result = JsonAgent(add, model=ScriptedModel(script)).run("How much?")
-    stored, ran = [*render_messages(result.messages)], shown.getvalue().splitlines()
+    stored = [*render_messages(result.messages)]
+    ran = shown.getvalue().splitlines()
     assert (stored[0].role, [line.role for line in stored[1:]]) == (
         "system",
         ["query", "model", "call", "result", "answer"],

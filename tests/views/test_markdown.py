@@ -43,10 +43,17 @@ def test_markup_becomes_elements():
     html = render_prose(TEXT, 10_000)
     page = Page(f"<div>{html}</div>".replace(' lang="python"', ""))
     for part in (
-        "<h3>Walks</h3>", "<strong>good</strong>", "<code>free</code>", "<ol><li>the river</li>", "<s>old</s>",
-        '<td style="text-align:right">3</td>', "<blockquote><p>quiet</p></blockquote>", "<pre>x = &quot;&lt;b&gt;&quot;\n</pre>".replace("&quot;", '"'),
-        ">map</a>", "first line<br>second line",
-    ):  # fmt: skip
+        "<h3>Walks</h3>",
+        "<strong>good</strong>",
+        "<code>free</code>",
+        "<ol><li>the river</li>",
+        "<s>old</s>",
+        '<td style="text-align:right">3</td>',
+        "<blockquote><p>quiet</p></blockquote>",
+        "<pre>x = &quot;&lt;b&gt;&quot;\n</pre>".replace("&quot;", '"'),
+        ">map</a>",
+        "first line<br>second line",
+    ):
         assert part in html, part
     assert 'x = "<b>"\n' in page.texts
 
@@ -156,7 +163,8 @@ def test_the_report_draws_answers_and_replies_as_markdown():
 
 def read_pieces(pieces):
     """Return the nodes of a streamed text, and the number of them that came before its end."""
-    stream, nodes = MarkdownStream(), []
+    stream = MarkdownStream()
+    nodes = []
     for piece in pieces:
         nodes += stream.feed(piece)[1]
     return nodes + stream.flush(), len(nodes)
@@ -164,9 +172,13 @@ def read_pieces(pieces):
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.sampled_from([*"#*-+>|`~_=1.a ", "\n", "\n", "\n\n", "\r\n", "\r", "    ", "- a\n", "```\n", "|a|\n|-|\n", "\U0001f600"])),
+    st.lists(
+        st.sampled_from(
+            [*"#*-+>|`~_=1.a ", "\n", "\n", "\n\n", "\r\n", "\r", "    ", "- a\n", "```\n", "|a|\n|-|\n", "\U0001f600"]
+        )
+    ),
     st.integers(1, 7),
-)  # fmt: skip
+)
 @example(list(TEXT), 3)
 def test_a_streamed_text_has_the_blocks_of_the_whole_text(parts, size):
     text = "".join(parts)

@@ -45,7 +45,8 @@ class Cell:
 
 @pytest.fixture
 def cell(monkeypatch):
-    cell, fake = Cell(), ModuleType("IPython")
+    cell = Cell()
+    fake = ModuleType("IPython")
     fake.get_ipython = lambda: SimpleNamespace(kernel=object())
     fake.display = SimpleNamespace(display=cell.display)
     monkeypatch.setitem(sys.modules, "IPython", fake)
@@ -205,10 +206,13 @@ def test_an_interrupt_of_a_kernel_is_one_line_and_the_run_continues():
 
     def execute(code, *, interrupt=False):
         """Execute a cell; return the lines of its error, or the text of its result."""
-        sent, shown, waiting = client.execute(code), [], interrupt
+        sent = client.execute(code)
+        shown = []
+        waiting = interrupt
         while True:
             message = client.get_iopub_msg(timeout=150)
-            kind, content = message["msg_type"], message["content"]
+            kind = message["msg_type"]
+            content = message["content"]
             if message["parent_header"].get("msg_id") != sent:
                 continue
             if kind in ("display_data", "stream") and waiting:
@@ -234,7 +238,8 @@ def test_an_interrupt_of_a_kernel_is_one_line_and_the_run_continues():
 
 
 def test_a_real_kernel_shows_it_while_a_cell_runs():
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
     config = pytest.importorskip("traitlets.config")
     cells = [nbformat.v4.new_code_cell(text) for text in (SET_UP, "agent()('Nap')", "await agent().arun('Nap')")]
     seen = []
@@ -273,7 +278,8 @@ def test_a_real_kernel_asks_a_question_of_a_tool_in_its_cell():
     manager.start_kernel()
     client = manager.client()
     client.start_channels()
-    prompts, entries = [], iter(["two", "2", "3"])
+    prompts = []
+    entries = iter(["two", "2", "3"])
 
     def reply(message):
         prompts.append(message["content"]["prompt"])

@@ -48,10 +48,19 @@ def render(tmp_path, page: str) -> str:
     file = tmp_path / "page.html"
     file.write_text(page, encoding="utf-8")
     command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-        "--disable-background-networking", "--disable-component-update", "--virtual-time-budget=2000", "--dump-dom",
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--virtual-time-budget=2000",
+        "--dump-dom",
         f"--user-data-dir={tmp_path / 'profile'}",
-    ]  # fmt: skip
+    ]
     return subprocess.run([*command, file.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
 
 
@@ -122,7 +131,8 @@ def test_the_page_names_date_limits_versions_and_the_cost_of_turns():
     reply = Reply(last, Usage(1, 1200, 7, cost=0.0125))
     agent = JsonAgent(weather, model=ScriptedModel(reply), limits=Limits(tokens=5_000, seconds=60))
     result = agent.run("?")
-    data, html = result.as_dict(), result.to_html()
+    data = result.as_dict()
+    html = result.to_html()
     assert data["started"].replace("T", " ").replace("+00:00", " UTC") in html
     assert data["limits"] == {"steps": 50, "tokens": 5_000, "seconds": 60}
     assert "steps 50, tokens 5,000, seconds 60" in html

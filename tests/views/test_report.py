@@ -49,9 +49,10 @@ def priced(message, tokens):
 def eventful(world):
     """A run with parallel calls, a repair, an error, a retry, a dropped reply and an agent inside of a tool."""
     inner = JsonAgent(
-        weather, model=ScriptedModel(calling(("weather", {"city": "Inside"})), answering("founded 1690"), name="inner-model"),
+        weather,
+        model=ScriptedModel(calling(("weather", {"city": "Inside"})), answering("founded 1690"), name="inner-model"),
         description="Researches.",
-    )  # fmt: skip
+    )
     model = ScriptedModel(
         calling(
             ("weather", {"city": "Kolkata", "days": "2"}), ("Weather", {"city": "Atlantis"}), text="First the weather."
@@ -70,11 +71,23 @@ def test_the_page_shows_everything_that_happened(eventful):
     _, result = eventful
     page = Page(result.to_html())
     for text in (
-        "What is the weather?", "31 degrees, founded 1690", "First the weather.", "outer-model", "1,234 tokens in, 7 out",
-        "$0.0125", '{"city": "Atlantis"}', "ValueError: no such city", "name of the tool: Weather -> weather",
-        "please slow down; asking again", "the reply was empty; asking again",
-        "When was it founded?", "founded 1690", "inner-model", '{"city": "Inside"}', '"degrees": 31',
-    ):  # fmt: skip
+        "What is the weather?",
+        "31 degrees, founded 1690",
+        "First the weather.",
+        "outer-model",
+        "1,234 tokens in, 7 out",
+        "$0.0125",
+        '{"city": "Atlantis"}',
+        "ValueError: no such city",
+        "name of the tool: Weather -> weather",
+        "please slow down; asking again",
+        "the reply was empty; asking again",
+        "When was it founded?",
+        "founded 1690",
+        "inner-model",
+        '{"city": "Inside"}',
+        '"degrees": 31',
+    ):
         assert text in page.text, text
     assert {"model", "tool", "wait", "bad", "in"} <= set(page.classes)
     assert len(page.ids) == len(set(page.ids))
@@ -174,10 +187,18 @@ def test_secrets_are_masked_everywhere(world, monkeypatch):
     result = world.run(agent, f"Use {key}")
     secrets.hide("hidden-by-program")
     shown = [
-        result.to_html(), html_of(result), markdown_of(result), agent.session.to_html(), html_of(agent.session),
-        markdown_of(agent.session), html_of(agent), agent.tools.to_html(), html_of(agent.tools),
-        markdown_of(agent.tools), html_of(agent.tools["leak"]),
-    ]  # fmt: skip
+        result.to_html(),
+        html_of(result),
+        markdown_of(result),
+        agent.session.to_html(),
+        html_of(agent.session),
+        markdown_of(agent.session),
+        html_of(agent),
+        agent.tools.to_html(),
+        html_of(agent.tools),
+        markdown_of(agent.tools),
+        html_of(agent.tools["leak"]),
+    ]
     for page in shown:
         assert "a1B2c3D4" not in page
         assert "s3cr3t" not in page
@@ -201,7 +222,7 @@ def test_hostile_content_stays_text(texts):
     spans = [
         {"kind": "model", "name": model, "start": 0.1, "end": 0.2, "place": 2, "error": error},
         {"kind": "tool", "name": name, "start": 0.2, "end": 0.3, "call": identity, "error": error, "repairs": [repair]},
-    ]  # fmt: skip
+    ]
     messages = [
         {"role": "system", "content": text},
         {"role": "user", "content": query},
@@ -215,15 +236,24 @@ def test_hostile_content_stays_text(texts):
     notes = [{"at": 0.1, "text": note, "level": "WARNING", "place": 2}]
     inner = {"spans": spans, "notes": notes, "messages": messages}
     data = {
-        "answer": answer, "messages": messages, "usage": Usage().as_dict(), "stopped": error, "model": model, "seconds": 0.4,
+        "answer": answer,
+        "messages": messages,
+        "usage": Usage().as_dict(),
+        "stopped": error,
+        "model": model,
+        "seconds": 0.4,
         "trace": {"spans": [spans[0], {**spans[1], "inner": inner}], "notes": notes},
-    }  # fmt: skip
+    }
     registry = ToolRegistry()
     shown = [
-        result_page(data), result_page({**data, "answer": {answer: [answer]}, "error": ""}), result_page({**data, "error": error}),
-        result_view(data), session_page(messages), live_view([(name, result)], [text], error),
+        result_page(data),
+        result_page({**data, "answer": {answer: [answer]}, "error": ""}),
+        result_page({**data, "error": error}),
+        result_view(data),
+        session_page(messages),
+        live_view([(name, result)], [text], error),
         agent_view(model, text, registry, messages, {}),
-    ]  # fmt: skip
+    ]
     for html in shown:
         page = Page(html)
         assert html.encode()  # no surrogates
@@ -296,10 +326,8 @@ def test_agents_sessions_and_results_have_rich_views(eventful, world):
     assert "no result yet" not in session.text
     assert "31 degrees, founded 1690" in session.text
     assert set(view.ids).isdisjoint(session.ids)
-    one, two = (
-        Page(html_of(result)),
-        Page(html_of(world.run(JsonAgent(weather, model=ScriptedModel(answering("x"))), "y"))),
-    )
+    one = Page(html_of(result))
+    two = Page(html_of(world.run(JsonAgent(weather, model=ScriptedModel(answering("x"))), "y")))
     assert set(one.ids).isdisjoint(two.ids)  # they stand on one page, the notebook
     assert "31 degrees, founded 1690" in markdown_of(result)
     assert '` {"city": "Atlantis"} `' in markdown_of(agent.session)

@@ -63,9 +63,19 @@ def test_a_run_is_told_from_its_start_to_its_end():
     events = ask(client, "What does tea cost?")
     kinds = [event["type"] for event in events if event["type"] != "TEXT_MESSAGE_CONTENT"]
     assert kinds == [
-        "RUN_STARTED", "STEP_STARTED", "STEP_FINISHED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END",
-        "TOOL_CALL_RESULT", "STEP_STARTED", "TEXT_MESSAGE_START", "STEP_FINISHED", "TEXT_MESSAGE_END", "RUN_FINISHED",
-    ]  # fmt: skip
+        "RUN_STARTED",
+        "STEP_STARTED",
+        "STEP_FINISHED",
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_END",
+        "TOOL_CALL_RESULT",
+        "STEP_STARTED",
+        "TEXT_MESSAGE_START",
+        "STEP_FINISHED",
+        "TEXT_MESSAGE_END",
+        "RUN_FINISHED",
+    ]
     assert text_of(events) == "Tea costs 3.50 euros."
     assert len(of(events, "TEXT_MESSAGE_CONTENT")) > 1, "it is streamed"
     result = of(events, "TOOL_CALL_RESULT")[0]
@@ -285,7 +295,8 @@ def test_a_part_that_cannot_be_read_is_refused(content, reason):
 
 
 def test_a_second_run_of_a_conversation_waits_for_the_first_to_end():
-    began, go_on = threading.Event(), threading.Event()
+    began = threading.Event()
+    go_on = threading.Event()
 
     def hold() -> str:
         """Holds."""

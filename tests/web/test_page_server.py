@@ -17,7 +17,8 @@ from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views.markdown import parse_markdown
 from agentkit.web import agui, web_app
 
-TOKEN, HOST = "a-token", "127.0.0.1:8080"
+TOKEN = "a-token"
+HOST = "127.0.0.1:8080"
 HEADERS = {"authorization": f"Bearer {TOKEN}", "host": HOST}
 
 
@@ -146,7 +147,8 @@ MARKDOWN = "# Prices\n\n- **tea** 3.5\n- coffee 4.25 \U0001f600\n\n<b>Both</b> a
 
 def read_drawn(events):
     """Return the nodes of the events of a text, and what was not drawn yet when the last piece had come."""
-    nodes, rest = [], ""
+    nodes = []
+    rest = ""
     for event in events:
         drawn = event.get("metadata", {}).get("agentkit", {})
         if event["type"] == "TEXT_MESSAGE_CONTENT":
@@ -158,7 +160,8 @@ def read_drawn(events):
 
 
 def test_the_page_gets_each_text_as_a_tree_and_other_clients_do_not(tmp_path):
-    store, tree = tmp_path / "runs.db", json.loads(json.dumps(parse_markdown(MARKDOWN)))
+    store = tmp_path / "runs.db"
+    tree = json.loads(json.dumps(parse_markdown(MARKDOWN)))
     with page_of(store=store, replies=[answer(MARKDOWN)]) as client:
         live = run(client)
     with page_of(store=store) as client:
@@ -227,7 +230,8 @@ def test_a_paused_run_is_answered_after_a_restart(tmp_path):
 
 
 def test_a_run_whose_process_died_continues_from_the_journal(tmp_path):
-    store, calls = tmp_path / "runs.db", tmp_path / "calls.txt"
+    store = tmp_path / "runs.db"
+    calls = tmp_path / "calls.txt"
     code = (
         "import asyncio, os, sys\nfrom agentkit import JsonAgent, Session\nfrom agentkit.testing import ScriptedModel, call\n"
         "def note() -> str:\n    'Notes.'\n    open(sys.argv[2], 'a').write('x')\n    return 'noted'\n"

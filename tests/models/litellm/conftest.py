@@ -31,7 +31,8 @@ def now() -> str:
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect, lookup = socket.socket.connect, socket.getaddrinfo
+    connect = socket.socket.connect
+    lookup = socket.getaddrinfo
 
     def guarded_connect(self: socket.socket, address: Any, *rest: Any) -> Any:
         if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in LOOPBACK:

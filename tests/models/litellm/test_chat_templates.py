@@ -167,8 +167,13 @@ def test_merged_messages_keep_their_parts_and_the_history_stays() -> None:
 
 
 def test_openai_itself_gets_the_messages_as_they_are(internet: Any) -> None:
-    reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]}  # fmt: skip
+    reply = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+    }
     route = internet.post("https://api.openai.com/v1/chat/completions").respond(json=reply)
     list(LiteLLMModel("openai/gpt-4o-mini").ask(Request([user("a"), user("b")], ToolRegistry())))
     assert len(json.loads(route.calls[0].request.content)["messages"]) == 2

@@ -55,7 +55,8 @@ def run(agent: JsonAgent, world: str, *, stream: bool) -> list[Event]:
 
 @pytest.mark.parametrize("world", ["sync", "async"])
 def test_a_run_goes_on_beyond_the_window(provider: Provider, world: str, stream: bool) -> None:
-    pages, sizes = itertools.count(), []
+    pages = itertools.count()
+    sizes = []
     status, words = SAID[provider.name]
 
     def answer(body: Any) -> Any:

@@ -55,7 +55,9 @@ def test_each_request_begins_with_the_one_before(provider: Provider, world: str)
 
 
 def test_schemas_are_made_once_and_the_same_list_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    litellm, handed, made = load_litellm(), [], []
+    litellm = load_litellm()
+    handed = []
+    made = []
     complete = litellm.completion
 
     def noted(**asked: Any) -> Any:
@@ -127,7 +129,8 @@ def test_strict_tools_keep_what_strict_mode_wants() -> None:
 
 
 def test_tools_that_litellm_rewrites_are_copied_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    litellm, handed = load_litellm(), []
+    litellm = load_litellm()
+    handed = []
     complete = litellm.completion
 
     def noted(**asked: Any) -> Any:

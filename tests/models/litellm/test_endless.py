@@ -27,8 +27,10 @@ class EndlessServer:
     """Sends a reply without an end to each client, and counts the bytes until the client closes the connection."""
 
     def __init__(self, piece: bytes, pause: float) -> None:
-        self.sent, self.closed = 0, threading.Event()
-        self._piece, self._pause = piece, pause
+        self.sent = 0
+        self.closed = threading.Event()
+        self._piece = piece
+        self._pause = pause
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()

@@ -14,8 +14,11 @@ from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.policies.retries import FallenBack, fallback
 from agentkit.testing.server import ModelServer
 
-OPENAI, ANTHROPIC, GEMINI = "openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", "gemini/gemini-3-pro-preview"
-GROQ, OLLAMA = "groq/llama-3.1-8b-instant", "ollama_chat/llama3.1"
+OPENAI = "openai/gpt-4o-mini"
+ANTHROPIC = "anthropic/claude-sonnet-4-5"
+GEMINI = "gemini/gemini-3-pro-preview"
+GROQ = "groq/llama-3.1-8b-instant"
+OLLAMA = "ollama_chat/llama3.1"
 THOUGHT = {"type": "thinking", "thinking": "one and two", "signature": "U0lHTkFUVVJF"}
 REDACTED = {"type": "redacted_thinking", "data": "c2VjcmV0"}
 NAMES = {OPENAI: "openai", ANTHROPIC: "anthropic", GEMINI: "gemini", GROQ: "groq", OLLAMA: "ollama"}

@@ -51,7 +51,8 @@ class TransparentProxy:
 def test_instrumentation_sees_every_request(
     wrap: Any, provider: Provider, play: Play, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    litellm, seen = load_litellm(), []
+    litellm = load_litellm()
+    seen = []
     with ModelServer(["hello"] * 4) as server:
         model = provider.at(server)
         play(model, HI, stream=stream)  # what is remembered of it must not hide the wrapper
@@ -74,7 +75,8 @@ def test_a_wrapper_in_the_main_module_of_litellm_is_noticed(
 
 
 def test_a_mock_of_one_function_gets_all_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    litellm, seen = load_litellm(), []
+    litellm = load_litellm()
+    seen = []
     real = litellm.acompletion
 
     async def mock(**arguments: Any) -> Any:

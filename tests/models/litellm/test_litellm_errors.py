@@ -262,7 +262,8 @@ def test_the_causes_keep_their_class_and_lose_their_frames(internet: respx.MockR
     error = failure(play, LiteLLMModel("openai/gpt-4o-mini"))
     assert error.kind == "connection"
     assert "no route" in str(error)
-    link, names = error.__cause__, []
+    link = error.__cause__
+    names = []
     while link is not None:
         assert link.__traceback__ is None
         names.append(type(link).__name__)

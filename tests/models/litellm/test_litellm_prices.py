@@ -16,7 +16,8 @@ from agentkit.models.litellm.replies import Prices
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
-INPUT, OUTPUT = 0.15e-6, 0.6e-6
+INPUT = 0.15e-6
+OUTPUT = 0.6e-6
 
 
 def model(name: str = "openai", **options: Any) -> LiteLLMModel:
@@ -95,7 +96,9 @@ def test_only_new_messages_are_measured() -> None:
         seen.append(message)
         return 1
 
-    bounds, history, other = TokenBounds(measured), [user("a")], [user("b"), user("c")]
+    bounds = TokenBounds(measured)
+    history = [user("a")]
+    other = [user("b"), user("c")]
     for number in range(5):
         bounds.tokens(wish(*history))
         bounds.tokens(wish(*other))
@@ -176,9 +179,14 @@ def test_one_of_two_prices_is_not_enough() -> None:
     with ModelServer("done") as server:
         base = server.api_base("openai")
         agent = JsonAgent(
-            price_of, model="openai/half-listed", api_base=base, api_key=KEY, limits=Limits(dollars=1),
-            input_cost_per_token=0.001, max_tokens=50,
-        )  # fmt: skip
+            price_of,
+            model="openai/half-listed",
+            api_base=base,
+            api_key=KEY,
+            limits=Limits(dollars=1),
+            input_cost_per_token=0.001,
+            max_tokens=50,
+        )
         with pytest.raises(RunError, match=r"JsonAgent\(\.\.\., input_cost_per_token=\.\.\., output_cost_per_token="):
             agent.run("Hello")
         assert not server.requests

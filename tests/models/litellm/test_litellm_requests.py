@@ -24,7 +24,8 @@ ADD = {
     "required": ["a", "b"],
     "type": "object",
 }
-TEXT, RESULTS = "let me see", ["3", "noon"]
+TEXT = "let me see"
+RESULTS = ["3", "noon"]
 
 
 def second_turn(provider: Provider, play: Play, **asked: Any) -> tuple[dict[str, Any], list[str]]:
@@ -296,7 +297,8 @@ def test_extras_of_another_provider_are_not_sent_and_those_of_the_own_are() -> N
 
 
 def test_what_providers_refuse_is_mended_and_the_rest_goes_out_as_it_is() -> None:
-    question, answer = user("hi"), tool_message(ToolCall("c1", "add"), "3")
+    question = user("hi")
+    answer = tool_message(ToolCall("c1", "add"), "3")
     history = [question, assistant(""), assistant("", [ToolCall("c1", "add", "{broken")]), answer]
     sent = prepare_messages(history, "gemini")
     assert [message["role"] for message in sent] == ["user", "assistant", "tool"]

@@ -96,7 +96,8 @@ def test_a_model_without_vision_is_known_and_can_be_declared_otherwise() -> None
 
 def test_a_fallback_model_that_takes_it_is_asked() -> None:
     with ModelServer(answer("ok")) as server:
-        blind, seeing = model(server, "openai", "openai/gpt-3.5-turbo"), model(server, "openai")
+        blind = model(server, "openai", "openai/gpt-3.5-turbo")
+        seeing = model(server, "openai")
         agent = JsonAgent(show, model=blind, fallback_models=[seeing], retries=0)
         assert agent.run(["What?", PARTS["image"]]).answer == "ok"
         assert [request.body["model"] for request in server.requests] == ["gpt-4o-mini"]
@@ -129,7 +130,8 @@ def test_an_image_of_a_result_never_follows_it_directly_where_a_template_is_rend
 
 
 def test_the_sdk_s_types_take_them() -> None:
-    chat, anthropic = pytest.importorskip("openai.types.chat"), pytest.importorskip("anthropic.types")
+    chat = pytest.importorskip("openai.types.chat")
+    anthropic = pytest.importorskip("anthropic.types")
     responses = pytest.importorskip("openai.types.responses")
     adapters = {
         "other": TypeAdapter(chat.ChatCompletionUserMessageParam),

@@ -97,7 +97,8 @@ def test_a_thought_is_streamed() -> None:
 
 
 def test_reasoning_is_in_sessions_and_journals(mode: str, tmp_path: Path) -> None:
-    path, stopped = tmp_path / "runs.db", []
+    path = tmp_path / "runs.db"
+    stopped = []
 
     def price_of(item: str) -> float:
         """Returns the price in euros."""

@@ -178,9 +178,17 @@ def names(title: str, schema: int, type: str, properties: list[int], größe: fl
 
 
 def many_defaults(
-    a: str = 'say "hi"', b: float = 1.5, c: list[int] = [1, 2], d: Cat = Cat(kind="cat"), e: Color = Color.RED,  # noqa: B008
-    f: dict[str, int] = {}, g: bool = False, h: Level = Level.LOW, i: Literal["x"] | None = "x", j: float = float("inf"),
-):  # fmt: skip
+    a: str = 'say "hi"',
+    b: float = 1.5,
+    c: list[int] = [1, 2],
+    d: Cat = Cat(kind="cat"),  # noqa: B008
+    e: Color = Color.RED,
+    f: dict[str, int] = {},
+    g: bool = False,
+    h: Level = Level.LOW,
+    i: Literal["x"] | None = "x",
+    j: float = float("inf"),
+):
     """Defaults of all kinds."""
 
 

@@ -181,7 +181,8 @@ def forked(function, *args) -> int:
 
 
 def main() -> None:
-    folder, mode = Path(sys.argv[1]), sys.argv[2]
+    folder = Path(sys.argv[1])
+    mode = sys.argv[2]
     deaths = []
     for deadly in range(200):
         empty_database()

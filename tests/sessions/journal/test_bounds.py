@@ -64,7 +64,8 @@ def agent_of(path, *replies, **options) -> JsonAgent:
 
 def converse(path, kinds: str, name: str | None = None) -> dict[str, str]:
     """Hold one conversation of several queries; return the answer of each run, "" for one without."""
-    answers, agent = {}, agent_of(path)
+    answers = {}
+    agent = agent_of(path)
     session = Session.open(name, path) if name else None
     for number, kind in enumerate(kinds):
         script = agent.model.script
@@ -101,7 +102,8 @@ class TestManyQueries:
     @pytest.mark.parametrize("name", [None, "talk"])
     def test_each_finished_run_gives_its_own_answer_in_every_order(self, path, kinds, name):
         answers = {run: text for run, text in converse(path, kinds, name).items() if text}
-        before, done = content(path), [*DONE]
+        before = content(path)
+        done = [*DONE]
         for order in itertools.islice(itertools.permutations(answers), 24):
             for run in order:
                 agent = agent_of(path)
@@ -115,7 +117,8 @@ class TestManyQueries:
     @pytest.mark.parametrize("kinds", ["aa", "apa", "afat", "tatata"])
     def test_runs_branched_in_every_order_stay_as_they_are(self, path, kinds, name):
         answers = {run: text for run, text in converse(path, kinds, name).items() if text}
-        before, done = set(map(repr, content(path))), [*DONE]
+        before = set(map(repr, content(path)))
+        done = [*DONE]
         for order in itertools.islice(itertools.permutations(answers), 6):
             for number, run in enumerate(order):
                 branch = agent_of(path, answer(f"branch {number}")).fork(run, 0)
@@ -235,7 +238,8 @@ class TestALockedFile:
             assert asyncio.run(main(unlock)) == "done"
 
     def test_a_permanent_lock_is_waited_for_once(self, world, path, monkeypatch):
-        wait, count = 0.5, 60
+        wait = 0.5
+        count = 60
         shorten_waits(monkeypatch, wait)
         converse(path, "a")
         with locked(path):
@@ -283,7 +287,8 @@ def test_the_loser_of_a_race_reads_who_works_on_the_run(path):
     with pytest.raises(Exception):  # noqa: B017
         agent("Go")
     (run,) = runs(path)
-    entered, leave = threading.Event(), threading.Event()
+    entered = threading.Event()
+    leave = threading.Event()
 
     @tool(effect="read")
     def look_slowly(place: str) -> str:
@@ -292,7 +297,9 @@ def test_the_loser_of_a_race_reads_who_works_on_the_run(path):
         leave.wait(60)
         return place
 
-    other = JsonAgent([book, pay, look, look_slowly], model=ScriptedModel(call("look_slowly", place="x"), answer("ok")), journal=path)  # fmt: skip
+    other = JsonAgent(
+        [book, pay, look, look_slowly], model=ScriptedModel(call("look_slowly", place="x"), answer("ok")), journal=path
+    )
     thread = threading.Thread(target=lambda: other.resume(run.id, changed="go on"))
     thread.start()
     try:
@@ -385,7 +392,8 @@ def test_a_conversation_is_read_once_to_list_its_runs(file):
 
 
 def test_a_limit_counts_the_runs_that_can_be_resumed(path):
-    leave, begun = threading.Event(), threading.Event()
+    leave = threading.Event()
+    begun = threading.Event()
 
     def wait() -> str:
         """Waits."""
@@ -421,7 +429,8 @@ def test_sound_runs_are_saved_from_a_damaged_file(path, tmp_path):
 
 def test_many_calls_are_recorded_in_linear_time(file):
     messages = [{"role": "system", "content": "You write."}, {"role": "user", "content": "Go"}]
-    setup, rows = Setup("You write.", {}), []
+    setup = Setup("You write.", {})
+    rows = []
     conversation = JournaledConversation(Journal(file))
     writer = JournalWriter(conversation, messages, dict, TruncatedResults(), setup, append=rows.extend)
     writer.begin("Go", "scripted")

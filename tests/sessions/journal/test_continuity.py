@@ -250,7 +250,9 @@ class TestNames:
 
 class TestOneConnection:
     def test_runs_at_a_time_share_it_and_the_last_one_closes_it(self, file):
-        inside, go_on, seen = threading.Barrier(4), threading.Event(), []
+        inside = threading.Barrier(4)
+        go_on = threading.Event()
+        seen = []
 
         def wait() -> str:
             """Waits."""

@@ -189,7 +189,8 @@ def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, new_jour
         return JsonAgent(inner.as_tool("clerk"), act, model=ScriptedModel(*[said(turns)] * 2), journal=place)
 
     for deadly in range(1, 40):
-        place, left = new_journal(), [deadly]
+        place = new_journal()
+        left = [deadly]
         did.clear()
 
         def dying(write, _, statements, left=left):

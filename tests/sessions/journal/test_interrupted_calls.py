@@ -111,9 +111,12 @@ class TestCallsUnderWay:
             write(statements)
 
         agent = agent_of(
-            Journal(path, errors="raise"), answer("ok"), tools=[act], sequential=True,
+            Journal(path, errors="raise"),
+            answer("ok"),
+            tools=[act],
+            sequential=True,
             approve=(lambda call: fail() if "third" in call.arguments else True) if how == "approval" else None,
-        )  # fmt: skip
+        )
         with monkeypatch.context() as patched:
             patch_append(patched, write_or_fail)
             with suppress(ConnectionError, KeyboardInterrupt, JournalError):
@@ -273,7 +276,8 @@ class TestApprovals:
         session = Session.open(name, path) if name else Session()
         with pytest.raises(KeyboardInterrupt):
             world.run(agent_of(path, turn, tools=tools, approve=decide), "Go", session=session)
-        before, agent = len(asked), agent_of(path, answer("ok"), tools=tools, approve=decide)
+        before = len(asked)
+        agent = agent_of(path, answer("ok"), tools=tools, approve=decide)
         if name:
             result = world.run(agent, None, session=Session.open(name, path))
         else:

@@ -29,8 +29,11 @@ def test_a_run_that_is_killed_anywhere_goes_on(store: str, mode: str, request: p
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         done = subprocess.run(
             [sys.executable, Path(__file__).with_name("killed.py"), folder, mode, *url],
-            capture_output=True, text=True, timeout=280, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr
     deaths = json.loads(done.stdout)
     assert len(deaths) > 40
@@ -41,7 +44,8 @@ def test_a_run_that_is_killed_anywhere_goes_on(store: str, mode: str, request: p
         assert told["states"] == ["finished"], place
         assert sorted(told["results"]) == [*sorted(DONE), "2_0"], place
         for identity, effect in DONE.items():
-            times, is_unknown = told["did"].count(effect), told["results"][identity].startswith("OutcomeUnknown")
+            times = told["did"].count(effect)
+            is_unknown = told["results"][identity].startswith("OutcomeUnknown")
             unknown += is_unknown
             if effect.startswith(REPEATABLE):
                 assert times in (1, 2), (place, effect)

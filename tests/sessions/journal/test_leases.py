@@ -88,7 +88,8 @@ class TestRuns:
     """Runs of threads and of processes in one journal."""
 
     def test_a_run_has_one_holder(self, path):
-        entered, leave = threading.Event(), threading.Event()
+        entered = threading.Event()
+        leave = threading.Event()
 
         def wait() -> str:
             """Waits."""

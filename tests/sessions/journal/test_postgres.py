@@ -161,8 +161,11 @@ JsonAgent(book, model=ScriptedModel(*script, answer("done")), journal=sys.argv[1
 def test_a_process_that_was_frozen_past_its_lease_writes_nothing(postgres_server, postgres_url):
     worker = subprocess.Popen(
         [sys.executable, "-c", FROZEN, postgres_url],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert [worker.stdout.readline() for _ in range(2)] == ["book 0\n", "book 1\n"]
         worker.send_signal(signal.SIGSTOP)
@@ -231,7 +234,8 @@ def test_the_event_loop_runs_while_the_database_is_away(postgres_server, postgre
 
 
 def test_two_processes_on_one_session_are_refused(postgres_url):
-    entered, leave = threading.Event(), threading.Event()
+    entered = threading.Event()
+    leave = threading.Event()
 
     def wait(place):
         entered.set()

@@ -30,7 +30,8 @@ class Life:
     """A process that dies at its n-th write, before or after it."""
 
     def __init__(self, writes: int, *, is_written: bool) -> None:
-        self.left, self.is_written = writes, is_written
+        self.left = writes
+        self.is_written = is_written
 
     def append(self, write, _, statements) -> None:
         if self.left > 0 or (self.left == 0 and self.is_written):
@@ -94,7 +95,9 @@ def played(agent: JsonAgent, mode: str, query: str | None, session: Session | No
 def test_a_run_that_dies_again_and_again_comes_to_its_answer(turns, deaths, mode):
     did: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
-        path, result, known = Path(folder, "runs.db"), None, []
+        path = Path(folder, "runs.db")
+        result = None
+        known = []
         for writes, is_written in itertools.chain(deaths, [(10_000, True)]):
             kept = runs(path) if path.exists() else []
             life = Life(writes, is_written=is_written)
@@ -118,7 +121,8 @@ def test_a_run_that_dies_again_and_again_comes_to_its_answer(turns, deaths, mode
     said = {m["tool_call_id"]: m["content"] for m in result.messages if m["role"] == "tool"}
     for turn, calls in enumerate(turns):
         for place, (name, number) in enumerate(calls):
-            times, text = did.count(turn * 10_000 + place * 1000 + number), said[f"{turn}_{place}"]
+            times = did.count(turn * 10_000 + place * 1000 + number)
+            text = said[f"{turn}_{place}"]
             if name == "look":
                 assert times >= 1
                 assert "OutcomeUnknown" not in text

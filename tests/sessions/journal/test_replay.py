@@ -58,7 +58,8 @@ def test_it_has_the_same_answer_messages_and_usage(world, path):
 
 def test_each_run_of_a_conversation_is_replayed_for_itself(world, path):
     agent = agent_of(path, call("book", place="a"), answer("one"), call("book", place="b"), answer("two"))
-    first, second = world.run(agent, "Q1"), world.run(agent, "Q2")
+    first = world.run(agent, "Q1")
+    second = world.run(agent, "Q2")
     MADE.clear()
     for run in (first, second):
         assert replayed(world, agent_of(None), run.run_id, path).answer == run.answer

@@ -220,7 +220,9 @@ class TestConnections:
     ):
         import psycopg
 
-        execute, count, lost = psycopg.Connection.execute, 0, 0
+        execute = psycopg.Connection.execute
+        count = 0
+        lost = 0
 
         def losing(connection, *arguments, **options):
             nonlocal count
@@ -234,7 +236,8 @@ class TestConnections:
         with opened_store(postgres_url) as store, opened_store(postgres_url, "full") as other:
             held = store.lease(1)
             for lost in range(1, 100):
-                count, lease = 0, None
+                count = 0
+                lease = None
                 with suppress(ConversationBusy if losses == 1 else JournalError):
                     lease = store.lease(7)
                     store.append([("INSERT INTO setups VALUES (?, '') ON CONFLICT DO NOTHING", ("a",))] * 2, lease)
@@ -242,7 +245,8 @@ class TestConnections:
                     lease.release()
                     break
                 assert losses == 2 or lease is not None, lost
-                total, count = count, -1000
+                total = count
+                count = -1000
                 store.append([], held)
                 assert not held.is_lost, lost
                 if lease is not None:

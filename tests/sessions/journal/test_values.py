@@ -117,7 +117,8 @@ def test_a_replayed_run_gives_callers_the_values_again(world, tmp_path):
 
 
 def test_the_answer_of_an_agent_inside_keeps_its_value(world, tmp_path):
-    path, stopped = tmp_path / "runs.db", []
+    path = tmp_path / "runs.db"
+    stopped = []
 
     def outer(*replies) -> JsonAgent:
         price = {"tool_calls": [{"name": "final_answer", "arguments": {"item": "tea", "euros": 3.5}}]}

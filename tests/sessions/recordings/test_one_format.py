@@ -132,9 +132,11 @@ def test_agents_inside_tools_are_journaled_and_not_recorded(world, path, tmp_pat
 def test_the_usage_of_agents_inside_tools_is_counted(world, path, tmp_path, exported):
     inner = agent_of(call("add", a=1, b=2), answer("3"), tools=[add], description="Adds.")
     agent = agent_of(
-        call("clerk", query="1 + 2?"), answer("3"), tools=[inner.as_tool("clerk")],
+        call("clerk", query="1 + 2?"),
+        answer("3"),
+        tools=[inner.as_tool("clerk")],
         journal=tmp_path / "runs.db" if exported else None,
-    )  # fmt: skip
+    )
     result = world.run(agent, "Go", record=None if exported else path)
     if exported:
         export(result.run_id, path, store=tmp_path / "runs.db")

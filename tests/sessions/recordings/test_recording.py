@@ -73,7 +73,8 @@ def test_the_file_is_readable(world, path):
     step = ["request", "reply", "message", "call", "result", "message"]
     begun = ["run", "message", "message", "state"]
     assert [line["kind"] for line in told] == ["record", *begun, *step * 2, *step[:3], "message", "end"]
-    begin, run, request, reply = told[0], told[1], *lines(path, "request", "reply")[:2]
+    begin, run = told[:2]
+    request, reply = lines(path, "request", "reply")[:2]
     assert (run["query"], run["model"], begin["settings"]["temperature"]) == ("Go", "scripted", 0.5)
     assert begin["versions"]["agentkit"]
     assert request["messages"] == [0, 1]
@@ -307,7 +308,8 @@ class TestDecisions:
         assert told[2] == "Denied: not that"
 
     def test_whoever_does_it_for_real_is_asked(self, world, path):
-        made, asked = self.recorded(world, path), []
+        made = self.recorded(world, path)
+        asked = []
 
         def decide(call):
             asked.append(call.name)

@@ -147,8 +147,12 @@ def test_every_spelling_of_loopback_is_refused(host, internet):
         resolve_target(parse_url(f"http://{host}/"), timeout=60)
 
 
-@pytest.mark.parametrize("name", ["localhost", "LOCALHOST.", "127.0.0.1.", "metadata.google.internal", "1.0.0.127.nip.example"])  # fmt: skip
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "fe80::1", "224.0.0.1", "fd00::1"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["localhost", "LOCALHOST.", "127.0.0.1.", "metadata.google.internal", "1.0.0.127.nip.example"]
+)
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "fe80::1", "224.0.0.1", "fd00::1"]
+)
 def test_a_name_is_checked_by_its_addresses(name, address, internet):
     internet.names[name.lower()] = [[address]]
     with pytest.raises(ToolError, match="is not on the public internet"):
