@@ -10,8 +10,8 @@ from pkgutil import walk_packages
 import pytest
 from opentelemetry import trace
 from opentelemetry.util._once import Once
-from paths import each_path
 from snippets import run_document
+from sources import each_path
 
 import agentkit
 from agentkit.core.flow import Event

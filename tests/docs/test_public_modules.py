@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 
 import jupytext
-from paths import each_path
 from snippets import blocks
+from sources import each_path
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {

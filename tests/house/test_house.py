@@ -5,23 +5,23 @@ import re
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import get_origin
+from typing import NamedTuple, get_origin
 
 import pytest
-from paths import each_path
+from sources import BUNDLED, PACKAGE, ROOT, TESTS, each_path, nodes_of
 
 import agentkit
 from agentkit import JsonAgent, JsonTool, RunError
 from agentkit.core.flow import Event, around
 from agentkit.testing import ScriptedModel, call
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "agentkit"
-FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tools" / "agentkit_tools").rglob("*.py")])
+FILES = sorted([*PACKAGE.rglob("*.py"), *BUNDLED.rglob("*.py")])
 
 FLOORS = [
     ["core"],
@@ -63,24 +63,49 @@ def module_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def own_imports(path: Path):
-    """The agentkit modules that a file imports, by name or by a string given to `import_module`, as (room, whole name)."""
+class Module(NamedTuple):
+    """What the rules ask about a file of the package.
+
+    Attributes:
+        imports: The agentkit modules that it imports, by name or by a string given to `import_module`, each with its room.
+        named: What it imports as (module, name), and what its strings may name ("agentkit.views.html:tool_view").
+        bundled: What leads to `agentkit_tools`.
+        is_face: Whether it is the face of a package, which hands names on and does not use them.
+    """
+
+    imports: frozenset[tuple[str, str]]
+    named: frozenset[tuple[str, str]]
+    bundled: tuple[str, ...]
+    is_face: bool
+
+
+@cache
+def read_module(path: Path) -> Module:
     package = ["agentkit", *path.relative_to(PACKAGE).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text())):
+    nodes = nodes_of(path)
+    imports = set()
+    named = set()
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             whole = ".".join([*base, *([node.module] if node.module else [])])
+            named |= {(whole, alias.name) for alias in node.names}
             if whole.split(".")[0] == "agentkit":
                 names = (
                     [f"{whole}.{alias.name}" for alias in node.names]
                     if whole == "agentkit" or node.module is None
                     else [whole]
                 )
-                yield from ((name.split(".")[1], name) for name in names)
+                imports |= {(name.split(".")[1], name) for name in names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named.add((node.value.partition(":")[0], ""))
         elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and node.args:
             whole = getattr(node.args[0], "value", "")
             if isinstance(whole, str) and whole.startswith("agentkit."):
-                yield whole.split(".")[1], whole
+                imports.add((whole.split(".")[1], whole))
+    defines = any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in nodes[0].body)
+    is_face = path.name == "__init__.py" and not defines
+    return Module(frozenset(imports), frozenset(named), tuple(bundled_tools_in(nodes)), is_face)
 
 
 @each_path([path for path in FILES if PACKAGE in path.parents])
@@ -89,17 +114,17 @@ def test_a_module_imports_only_from_below(path):
     if room in FACE:
         return
     assert room in FLOOR_OF, f"{room} has no place in the house: give it one in FLOORS"
-    for imported, whole in own_imports(path):
+    for imported, whole in sorted(read_module(path).imports):
         if imported == room or (room == "cli" and imported not in FLOOR_OF):  # the command line asks the public face
             continue
         assert imported in FLOOR_OF, f"{path.name} imports {whole}: a room imports from rooms, not from the public face"
         assert FLOOR_OF[imported] < FLOOR_OF[room], f"{path.name} imports {whole}, which does not lie below {room}"
 
 
-def bundled_tools_in(source: str) -> list[str]:
+def bundled_tools_in(nodes: Iterable[ast.AST]) -> list[str]:
     """Return the imports and the strings of a source that lead to `agentkit_tools`."""
     places = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             places.append(node.module or "")
         elif isinstance(node, ast.Import):
@@ -111,9 +136,7 @@ def bundled_tools_in(source: str) -> list[str]:
 
 def test_only_the_command_line_names_the_bundled_tools():
     """They import agentkit, so an import of them from agentkit is a circle."""
-    found = {
-        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if bundled_tools_in(path.read_text())
-    }
+    found = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if read_module(path).bundled}
     assert found == NAMES_BUNDLED_TOOLS
 
 
@@ -129,7 +152,7 @@ def test_only_the_command_line_names_the_bundled_tools():
     ],
 )
 def test_an_import_of_the_bundled_tools_is_recognised(source):
-    assert bundled_tools_in(source)
+    assert bundled_tools_in(ast.walk(ast.parse(source)))
 
 
 def test_the_package_holds_the_public_face_and_the_rooms_alone():
@@ -161,23 +184,8 @@ def module_name(path: Path) -> str:
 
 def modules_named_in(path: Path, modules: set[str]) -> set[str]:
     """Return the modules that a file imports, or names in a string: "agentkit.views.html:tool_view", say."""
-    package = ["agentkit", *path.relative_to(PACKAGE).parts[:-1]]
-    named = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            whole = ".".join([*base, *([node.module] if node.module else [])])
-            inner = {f"{whole}.{alias.name}" for alias in node.names}
-            named |= (inner & modules) | ({whole} if inner - modules else set())
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named.add(node.value.partition(":")[0])
+    named = {f"{whole}.{name}" if f"{whole}.{name}" in modules else whole for whole, name in read_module(path).named}
     return named & modules - {module_name(path)}
-
-
-def defines_nothing(path: Path) -> bool:
-    """Return whether a file is the face of a package, which hands names on and does not use them."""
-    body = ast.parse(path.read_text()).body
-    return path.name == "__init__.py" and not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in body)
 
 
 def test_a_short_module_is_no_part_of_its_only_importer():
@@ -192,7 +200,7 @@ def test_a_short_module_is_no_part_of_its_only_importer():
         if len(found) == 1
         and found[0].parent == paths[name].parent != PACKAGE
         and paths[name].name != "__init__.py"
-        and not defines_nothing(found[0])
+        and not read_module(found[0]).is_face
     }
     assert len(parts) > len(ALONE), "the imports are read"
     short = {part for part in parts if len((PACKAGE / part).read_text().splitlines()) < PART_LINES}
@@ -229,20 +237,31 @@ def test_a_swap_is_one_assignment(statement):
     assert not splits_a_value(ast.parse(statement).body[0])
 
 
-@each_path(FILES)
-def test_a_line_has_one_assignment(path):
-    found = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if splits_a_value(node)]
+def is_parameters(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.parametrize"
+
+
+def ends_of_tables(module: ast.Module) -> set[int]:
+    """Return the last lines of a module's tables: values of the module, and parameters of tests."""
+    ends = set()
+    for node in module.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            ends.add(node.end_lineno)
+        for inner in [node, *(node.body if isinstance(node, ast.ClassDef) else [])]:
+            ends |= {each.end_lineno for each in getattr(inner, "decorator_list", []) if is_parameters(each)}
+    return ends
+
+
+@each_path([*FILES, *sorted(TESTS.rglob("*.py"))])
+def test_a_line_has_one_assignment_and_only_tables_are_exempt_from_the_formatter(path):
+    nodes = nodes_of(path)
+    found = [node.lineno for node in nodes if splits_a_value(node)]
     assert not found, f"lines {found}: write one assignment a line"
-
-
-@each_path(FILES)
-def test_only_tables_of_a_module_are_exempt_from_the_formatter(path):
-    source = path.read_text()
-    exempt = {
-        number for number, line in enumerate(source.splitlines(), 1) if re.search(r"# (fmt|yapf): ?(skip|off)", line)
-    }
-    tables = {node.end_lineno for node in ast.parse(source).body if isinstance(node, ast.Assign | ast.AnnAssign)}
-    assert exempt <= tables, f"lines {sorted(exempt - tables)}: let the formatter write them"
+    lines = path.read_text().splitlines()
+    exempt = {number for number, line in enumerate(lines, 1) if re.search(r"# (fmt|yapf): ?(skip|off)$", line)}
+    if exempt:
+        others = sorted(exempt - ends_of_tables(nodes[0]))
+        assert not others, f"lines {others}: let the formatter write them"
 
 
 @pytest.mark.parametrize("room", [room for room in FLOOR_OF if (PACKAGE / room).is_dir()])
@@ -264,7 +283,7 @@ def test_modules_of_one_folder_form_no_circle():
     edges = {}
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(["agentkit", *path.relative_to(PACKAGE).with_suffix("").parts])
-        edges[name] = {whole for _, whole in own_imports(path)} if name != "agentkit.__init__" else set()
+        edges[name] = {whole for _, whole in read_module(path).imports} if name != "agentkit.__init__" else set()
 
     edges = {
         name: {target if target in edges else f"{target}.__init__" for target in targets}
@@ -275,15 +294,17 @@ def test_modules_of_one_folder_form_no_circle():
 
 @each_path(FILES)
 def test_imports_stand_at_the_top(path):
-    tree = ast.parse(path.read_text())
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            for node in ast.walk(function):
-                if isinstance(node, ast.Import):
-                    assert {alias.name.split(".")[0] for alias in node.names} <= LAZY
-                elif isinstance(node, ast.ImportFrom):
-                    assert (node.module or "").split(".")[0] in LAZY or node.module in LAZY
-    guards = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    nodes = nodes_of(path)
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom) and any(
+            function.lineno < node.lineno <= function.end_lineno for function in functions
+        ):
+            if isinstance(node, ast.Import):
+                assert {alias.name.split(".")[0] for alias in node.names} <= LAZY
+            else:
+                assert (node.module or "").split(".")[0] in LAZY or node.module in LAZY
+    guards = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
     assert not guards, "a module imports what it names; the names of a public module stand in its stub"
 
 

@@ -3,13 +3,11 @@
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
-from paths import each_path
-
-PACKAGE = Path(__file__).parents[2] / "agentkit"
-
+from sources import PACKAGE, each_path
 
 ONE_NAME = {
     "serve": ("a door", {"acp/agent.py", "mcp/server.py", "web/app.py"}),
@@ -40,11 +38,16 @@ def names_defined_in(source: str) -> dict[str, set[str]]:
     return {**public, "class": found["class"]}
 
 
+@cache
+def names_of(path: Path) -> dict[str, set[str]]:
+    return names_defined_in(path.read_text())
+
+
 @pytest.mark.parametrize("kind", ["class", "function", "constant"])
 def test_a_public_name_is_defined_once(kind):
     places = defaultdict(set)
     for path in PACKAGE.rglob("*.py"):
-        for name in names_defined_in(path.read_text())[kind]:
+        for name in names_of(path)[kind]:
             places[name].add(path.relative_to(PACKAGE).as_posix())
     repeated = {name: found for name, found in places.items() if len(found) > 1}
     allowed = {name: found for name, (_, found) in ONE_NAME.items()} if kind == "function" else {}

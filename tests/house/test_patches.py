@@ -1,14 +1,15 @@
 """No test replaces a name of this project: what a test varies is an argument, a clock, a registry or a settings value."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from paths import each_path
+from sources import TESTS, each_path, nodes_of
 
-TESTS = Path(__file__).parents[1]
 PATCHERS = {"setattr", "setitem", "delattr", "delitem", "patch", "object"}
 """The methods of `monkeypatch` and `mock` that replace a name, an attribute or an entry."""
+PATCH = re.compile(rf"\.\s*({'|'.join(sorted(PATCHERS))})\s*\(")
 ALLOWED = {
     "reliability/play.py": "the waits of an agent as users build it are those of its policies; each takes a fraction",
     "stores.py": "writes of journals that fail or in which a process dies; the wait for a lock that no user shortens",
@@ -18,15 +19,17 @@ ALLOWED = {
 
 def find_patches(path: Path) -> Iterator[str]:
     """Yield the calls in a file of tests that replace something of agentkit or agentkit_tools."""
-    tree = ast.parse(path.read_text())
+    if not PATCH.search(path.read_text()):
+        return
+    nodes = nodes_of(path)
     own = {
         alias.asname or alias.name.partition(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
         if (getattr(node, "module", None) or alias.name).partition(".")[0] in ("agentkit", "agentkit_tools")
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from sources import TESTS
 
-TESTS = Path(__file__).parents[1]
 INTERRUPTED = """
 import os, signal, subprocess, sys
 import pytest
@@ -54,17 +54,20 @@ def test_that_comes_later():
 '''
 
 
-def suite(folder: Path, text: str, *options: str, ignored: tuple[signal.Signals, ...] = ()) -> str:
-    """What pytest prints for the tests in `text`, which run with the settings of this suite and `ignored` signals."""
-    (folder / "test_it.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-c", TESTS.parent / "pyproject.toml", *options]
+PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:respx")
+"""Slow to import, and without a part in these tests."""
+
+
+def suite(folder: Path, *options: str) -> str:
+    """Return what pytest prints for the tests in a folder: with the settings of this suite, in a shell's background."""
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-c", TESTS.parent / "pyproject.toml", *PLUGINS]
 
     def ignore() -> None:
-        for number in ignored:
+        for number in (signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
 
     done = subprocess.run(
-        [*command, "--rootdir", folder, folder],
+        [*command, *options, "-rA", "--rootdir", folder, folder],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         preexec_fn=ignore,
@@ -74,13 +77,27 @@ def suite(folder: Path, text: str, *options: str, ignored: tuple[signal.Signals,
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("options", [(), ("-n1",)], ids=["one-process", "workers"])
-def test_interrupts_arrive_where_the_suite_is_started_in_the_background(tmp_path, options):
-    out = suite(tmp_path, INTERRUPTED, *options, ignored=(signal.SIGINT, signal.SIGQUIT))
+@pytest.fixture(scope="module")
+def output(tmp_path_factory) -> str:
+    """Return what pytest prints for all of these tests in one process."""
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "test_interrupted.py").write_text(INTERRUPTED)
+    (folder / "test_parsing.py").write_text(PARSING_FINALIZER)
+    return suite(folder)
+
+
+def test_interrupts_arrive_where_the_suite_is_started_in_the_background(output):
+    assert "PASSED test_interrupted.py::test_in_this_program" in output, output
+    assert "PASSED test_interrupted.py::test_in_a_program_that_a_test_starts" in output, output
+
+
+def test_interrupts_arrive_in_the_workers_of_a_suite_in_the_background(tmp_path):
+    (tmp_path / "test_interrupted.py").write_text(INTERRUPTED)
+    out = suite(tmp_path, "-n1")
     assert "2 passed" in out, out
 
 
-def test_a_failure_is_listed_although_garbage_is_parsing(tmp_path):
-    out = suite(tmp_path, PARSING_FINALIZER)
-    assert "INTERNALERROR" not in out, out
-    assert "1 failed, 1 passed" in out, out
+def test_a_failure_is_listed_although_garbage_is_parsing(output):
+    assert "INTERNALERROR" not in output, output
+    assert "FAILED test_parsing.py::test_that_fails" in output, output
+    assert "1 failed, 3 passed" in output, output

@@ -6,9 +6,8 @@ import re
 import tokenize
 from pathlib import Path
 
-from paths import each_path
+from sources import BUNDLED, PACKAGE, ROOT, TESTS, each_path, statements_in
 
-ROOT = Path(__file__).parents[2]
 BANNED = re.compile(
     r"\b(whoever|nobody|what came of|comes? of|came of|heard|is told|are told|was told|is none|are none|there is none"
     r"|lest|in vain|by now|so many|goes on|go on|gone on|going on|went on|put right|purse|receipt|slips?)\b"
@@ -19,11 +18,9 @@ BANNED = re.compile(
 
 
 def files():
-    yield from sorted((ROOT / "agentkit").rglob("*.py"))
-    yield from sorted((ROOT / "tools" / "agentkit_tools").rglob("*.py"))
-    yield from sorted(
-        path for path in (ROOT / "tests").rglob("*.py") if path.name not in ("test_words.py", "test_steering.py")
-    )
+    yield from sorted(PACKAGE.rglob("*.py"))
+    yield from sorted(BUNDLED.rglob("*.py"))
+    yield from sorted(path for path in TESTS.rglob("*.py") if path.name not in ("test_words.py", "test_steering.py"))
     yield from [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "notebooks").glob("*.py"))]
     yield from [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
 
@@ -37,11 +34,13 @@ def prose_of(path: Path):
         )
         yield 1, hidden
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in statements_in(ast.parse(text)):
         for expression in node.body if isinstance(getattr(node, "body", None), list) else ():
             value = getattr(expression, "value", None)
             if isinstance(expression, ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str):
                 yield expression.lineno, re.sub(r"`[^`\n]*`", "", value.value)
+    if "#" not in text:
+        return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], re.sub(r"`[^`\n]*`", "", token.string)

@@ -288,7 +288,7 @@ def test_a_tool_that_fails_and_is_retried(otel, content, description):
     assert [event.name for event in span.events] == ["agentkit.tool_retry"]
 
 
-PRIVATE = "the pin is 4711"
+PRIVATE = "the pin is swordfish"  # no text that a random id of hexadecimal digits can hold
 
 
 def record(otel):
@@ -318,7 +318,7 @@ def test_without_content_no_text_of_the_conversation_is_exported(otel, world, tu
     with suppress(RunError, ValueError):
         world.run(agent, PRIVATE)
     assert otel.spans()
-    assert "4711" not in record(otel)
+    assert "swordfish" not in record(otel)
 
 
 def test_a_run_that_pauses_is_ended_without_an_error_and_its_continuation_is_of_the_same_conversation(otel, world):
