@@ -1,6 +1,7 @@
 from . import acp as acp
 from . import dbos as dbos
 from . import events as events
+from . import extend as extend
 from . import http as http
 from . import journal as journal
 from . import mcp as mcp

@@ -8,18 +8,16 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
 
-from ..agents.agent import JsonAgent
-from ..core.errors import AgentkitError
-from ..core.host import find_versions
-from ..core.masking import mask
-from ..sessions.journal.connections import opened_store
-from ..sessions.journal.location import Place
-from ..sessions.session import Session
-from ..sessions.stored_conversation import (
+from .. import AgentkitError, JsonAgent, Session
+from ..extend import (
+    Place,
     StoredConversation,
     find_conversation,
+    find_versions,
     frames_of_journaled_run,
     list_conversations,
+    mask,
+    opened_store,
 )
 from .api import RequestError, acp, schema
 from .editor_session import CONTINUE_COMMAND, EditorSession, query_of_prompt

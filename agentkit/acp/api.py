@@ -1,6 +1,6 @@
 """The SDK of ACP, or the error that names the package."""
 
-from ..core.errors import missing_package
+from ..extend import missing_package
 
 try:
     import acp as acp

@@ -11,15 +11,24 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from ..agents.agent import JsonAgent
-from ..core.ask_person import SIMPLE_TYPES, PersonAnswer, describe_answer_type, read_entry, read_form, to_form
-from ..core.errors import AgentkitError, DefinitionError
-from ..core.flow import Event
-from ..core.masking import mask
-from ..core.parts import Audio, ContentPart, Document, Image, Query, detect_media_type
-from ..sessions.session import Session
-from ..tools.questions import explain_answer
-from ..views.frames import FrameReader, PendingInput, RunClosed
+from .. import AgentkitError, Audio, DefinitionError, Document, Image, JsonAgent, Session
+from ..events import Event
+from ..extend import (
+    SIMPLE_TYPES,
+    ContentPart,
+    FrameReader,
+    PendingInput,
+    PersonAnswer,
+    Query,
+    RunClosed,
+    describe_answer_type,
+    detect_media_type,
+    explain_answer,
+    mask,
+    read_entry,
+    read_form,
+    to_form,
+)
 from .api import RequestError, acp, schema
 from .servers import EditorServers
 from .updates import UpdateEncoder, write_pending

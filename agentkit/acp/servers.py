@@ -5,10 +5,8 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, TypeAlias
 
-from ..agents.agent import JsonAgent
-from ..core.errors import AgentkitError
-from ..core.masking import mask
-from ..tools.toolset import Toolset
+from .. import AgentkitError, JsonAgent
+from ..extend import Toolset, mask
 
 Connect: TypeAlias = Callable[..., Toolset]
 """Makes a toolset of a server; its keywords are those of `agentkit.mcp.MCPServer`."""

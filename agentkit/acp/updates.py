@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..views.frames import (
+from ..extend import (
     AnswerPiece,
     AnswerWithdrawn,
     CallClosed,

@@ -6,8 +6,7 @@ whose worker died.  Needs the packages `dbos` and, for PostgreSQL, `psycopg`.  `
 
 from importlib.util import find_spec
 
-from ..core.errors import missing_package
-from ..core.lazy_names import lazy_names
+from ..extend import lazy_names, missing_package
 
 if find_spec("dbos") is None:
     raise missing_package("agentkit.dbos", "dbos>=3,<4")

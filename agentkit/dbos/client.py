@@ -16,11 +16,8 @@ from itertools import count
 from types import TracebackType
 from typing import Any
 
-from ..agents.agent import JsonAgent
-from ..core.background import run_in_thread
-from ..core.errors import RunError
-from ..engine.result import Result
-from ..sessions.journal.location import Journal
+from .. import JsonAgent, Result, RunError
+from ..extend import Journal, run_in_thread
 from .database import Database, find_superseded, json_only, queue_of, read_events, refuse_pickle
 from .handle import STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
 from .queue_tables import APPLICATION_NAME, SCHEDULED, WORKFLOW, session_options

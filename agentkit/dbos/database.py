@@ -17,14 +17,22 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from ..core.errors import DefinitionError, RunError
-from ..core.flow import Event
-from ..core.private_files import create_private
-from ..engine.result import RunEnded, RunFinished
-from ..sessions.journal.connections import close_store, open_store
-from ..sessions.journal.location import POSTGRES_SCHEMES, SQLITE_SCHEME, Journal, JournalError, is_url, without_scheme
-from ..sessions.journal.store import Lease, Statement, Store
-from ..views.json_lines import EventEncoder
+from .. import DefinitionError, RunError
+from ..events import Event, EventEncoder, RunEnded, RunFinished
+from ..extend import (
+    POSTGRES_SCHEMES,
+    SQLITE_SCHEME,
+    Journal,
+    JournalError,
+    Lease,
+    Statement,
+    Store,
+    close_store,
+    create_private,
+    is_url,
+    open_store,
+    without_scheme,
+)
 from .queue_tables import QueueTables
 
 TABLES = (

@@ -8,12 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from ..core.background import run_in_thread
-from ..core.errors import Paused, RunError, RunStopped
-from ..core.messages import ReferencedValue, ToolCall, Usage
-from ..core.questions import Question
-from ..policies.approval import Approvals, Decision, check_decisions
-from ..policies.questions import Questions
+from .. import Paused, Question, RunError, RunStopped, ToolCall, Usage
+from ..extend import Approvals, Decision, Questions, ReferencedValue, check_decisions, run_in_thread
 from .work import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")

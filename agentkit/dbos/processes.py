@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TypeAlias
 
-from ..core.errors import DefinitionError
+from .. import DefinitionError
 
 MODULES = ("dbos", "psycopg", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite")
 """What a worker imports when it starts."""

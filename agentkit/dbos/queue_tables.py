@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..sessions.journal.location import JournalError, is_url
-from ..sessions.journal.store import Statement, Store
+from ..extend import JournalError, Statement, Store, is_url
 from .work import CONTINUED
 
 APPLICATION_NAME = "agentkit"

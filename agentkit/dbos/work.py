@@ -8,10 +8,8 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ..core.errors import ExceptionInfo, Paused, RunError, RunStopped
-from ..core.masking import mask
-from ..core.messages import ToolCall
-from ..engine.result import Result
+from .. import ExceptionInfo, Paused, Result, RunError, RunStopped, ToolCall
+from ..extend import mask
 
 VALID_RUN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 CONTINUED = "~"

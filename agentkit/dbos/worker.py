@@ -27,16 +27,19 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from ..agents.agent import JsonAgent
-from ..core.background import run_in_thread
-from ..core.errors import DefinitionError, ModelError, Paused, RunError, RunStopped
-from ..engine.result import Result
-from ..sessions.journal.location import ConversationBusy, JournalError, LeaseLost, is_url
-from ..sessions.journal.run_info import inner_runs
-from ..sessions.journal.setup import Setup
-from ..sessions.journal.store import Lease, Store
-from ..sessions.journal.writer import JournaledConversation
-from ..sessions.session import Session
+from .. import DefinitionError, JsonAgent, ModelError, Paused, Result, RunError, RunStopped, Session
+from ..extend import (
+    ConversationBusy,
+    JournaledConversation,
+    JournalError,
+    Lease,
+    LeaseLost,
+    Setup,
+    Store,
+    inner_runs,
+    is_url,
+    run_in_thread,
+)
 from .database import (
     WRITE_SECONDS,
     Database,

@@ -6,7 +6,7 @@ Needs the package `mcp` (official SDK): `pip install "mcp>=2,<3"`.  `import agen
 import logging
 from importlib.util import find_spec
 
-from ..core.lazy_names import lazy_names
+from ..extend import lazy_names
 
 if find_spec("mcp") is None or find_spec("mcp_types") is None:
     raise ImportError('agentkit.mcp needs the package mcp: pip install "mcp>=2,<3"', name="mcp")

@@ -15,16 +15,18 @@ from typing import Any, Literal, TypeVar
 import mcp_types as types
 from mcp import Client
 
-from ..core.background import run_coroutine, start_coroutine
-from ..core.context import RunContext
-from ..core.errors import ToolError
-from ..core.labels import Label, with_label
-from ..core.messages import Message
-from ..core.portable import to_portable_name
-from ..tools.json_tool import JsonTool
-from ..tools.registry import ToolRegistry
-from ..tools.results.result_text import StoredResult
-from ..tools.settings import ToolEffect, Trust
+from .. import JsonTool, RunContext, ToolError, ToolRegistry
+from ..extend import (
+    Label,
+    Message,
+    StoredResult,
+    ToolEffect,
+    Trust,
+    run_coroutine,
+    start_coroutine,
+    to_portable_name,
+    with_label,
+)
 from .config import ServerAuth, check_settings, derive_server_name, make_endpoint, read_config
 from .link import ServerLink, list_all
 from .lock import find_locked, lock_path

@@ -21,8 +21,8 @@ import httpx2
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from ..core.errors import DefinitionError
-from ..tools.settings import ToolEffect, Trust, check_timeout
+from .. import DefinitionError
+from ..extend import ToolEffect, Trust, check_timeout
 from .oauth import StoredLogin
 
 MAX_STDERR_CHARS = 2_000

@@ -17,10 +17,9 @@ from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from ..core.context import Channel, RunContext
-from ..core.errors import RunError, ToolError
-from ..core.masking import mask
-from ..tools.toolset import ServerLogged
+from .. import RunContext, RunError, ToolError
+from ..events import ServerLogged
+from ..extend import Channel, mask
 from .config import Endpoint, Transport
 from .questions import Ask, OpenCall, answer_for
 

@@ -12,10 +12,8 @@ from typing import Any
 
 import mcp_types as types
 
-from ..core.background import run_coroutine
-from ..core.errors import DefinitionError
-from ..schemas.comparison import compare_schemas
-from ..tools.lock import format_lock
+from .. import DefinitionError
+from ..extend import compare_schemas, format_lock, run_coroutine
 from .config import read_json
 
 MCP_LOCK_VERSION = 1

@@ -23,10 +23,8 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from ..core.background import run_coroutine
-from ..core.errors import RunError
-from ..core.masking import hide, mask
-from ..core.private_files import write_atomically
+from .. import RunError
+from ..extend import hide, mask, run_coroutine, write_atomically
 
 LOGIN_SECONDS = 300.0
 """The longest time that a person may take."""

@@ -7,14 +7,8 @@ from typing import Any, TypeAlias
 
 import mcp_types as types
 
-from ..core.ask_person import Person
-from ..core.enclosing import enclosing
-from ..core.errors import Paused, ToolError
-from ..core.flow import Done
-from ..core.questions import Answers, InputRequired, Question
-from ..policies.consult import Consult
-from ..policies.questions import Respondent
-from ..tools.questions import explain_answer
+from .. import Answers, InputRequired, Paused, Question, ToolError
+from ..extend import Consult, Done, Person, Respondent, enclosing, explain_answer
 
 MAX_QUESTION_CHARS = 2_000
 YES_OR_NO: Mapping[str, Any] = {"type": "boolean"}

@@ -15,16 +15,25 @@ from typing import Any, TypeAlias, get_args
 import mcp_types as types
 from loguru import logger
 
-from ..core.context import RunContext
-from ..core.errors import DefinitionError, ToolError
-from ..core.parts import Part, detect_media_type
-from ..core.portable import find_free_name, to_portable_name, to_valid_text
-from ..schemas import JsonSchema
-from ..schemas.models import RawSchema
-from ..tools.definition import Definition
-from ..tools.json_tool import JsonTool, make_defined_tool
-from ..tools.results.result_text import MAX_IMAGE_BYTES, MAX_IMAGES, RenderedResult, StoredResult, make_image_part
-from ..tools.settings import ToolEffect, Trust
+from .. import DefinitionError, JsonTool, RunContext, ToolError
+from ..extend import (
+    MAX_IMAGE_BYTES,
+    MAX_IMAGES,
+    Definition,
+    JsonSchema,
+    Part,
+    RawSchema,
+    RenderedResult,
+    StoredResult,
+    ToolEffect,
+    Trust,
+    detect_media_type,
+    find_free_name,
+    make_defined_tool,
+    make_image_part,
+    to_portable_name,
+    to_valid_text,
+)
 from .lock import Locked, compare_tool, describe_tools
 
 MAX_REMOTE_DESCRIPTION_CHARS = 10_000

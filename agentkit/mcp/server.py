@@ -19,24 +19,37 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_jsonable_python
 
-from ..agents.agent import JsonAgent
-from ..core.ask_person import FORM_KEY, read_form, to_form
-from ..core.context import Channel, Progress, RunContext
-from ..core.errors import AgentkitError, DefinitionError
-from ..core.flow import Done
-from ..core.host import find_versions
-from ..core.messages import ToolCall
-from ..core.questions import Answers, CallQuestions, InputRequired
-from ..policies.timeouts import set_timeout
-from ..schemas.formats.mcp import RESULT
-from ..schemas.models import RawSchema
-from ..tools.execution.call import BoundCall, ToolResult
-from ..tools.execution.call_tools import CallTools
-from ..tools.json_tool import JsonTool
-from ..tools.questions import explain_answer
-from ..tools.registry import ToolRegistry
-from ..tools.roles import sends_outside
-from ..views.lines import format_call, sanitize
+from .. import (
+    AgentkitError,
+    Answers,
+    DefinitionError,
+    InputRequired,
+    JsonAgent,
+    JsonTool,
+    RunContext,
+    ToolCall,
+    ToolRegistry,
+    ToolResult,
+)
+from ..events import Progress
+from ..extend import (
+    FORM_KEY,
+    RESULT,
+    BoundCall,
+    CallQuestions,
+    CallTools,
+    Channel,
+    Done,
+    RawSchema,
+    explain_answer,
+    find_versions,
+    format_call,
+    read_form,
+    sanitize,
+    sends_outside,
+    set_timeout,
+    to_form,
+)
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 ALLOW_KEY = "allow"

@@ -3,7 +3,7 @@
 The room needs opentelemetry-api alone, which does nothing until the program sets up an SDK with an exporter.
 """
 
-from ..agents.instruments import set_default_instrument
+from ..extend import set_default_instrument
 from .telemetry import Telemetry
 
 __all__ = ["Telemetry", "instrument", "uninstrument"]

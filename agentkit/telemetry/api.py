@@ -1,6 +1,6 @@
 """OpenTelemetry's API, or the error that names its package."""
 
-from ..core.errors import missing_package
+from ..extend import missing_package
 
 try:
     from opentelemetry import context as context

@@ -10,20 +10,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..core.errors import ModelError
-from ..core.flow import Event
-from ..core.masking import mask, mask_data
-from ..core.messages import Message
-from ..core.parts import Part
-from ..engine.model import Reply, Request
-from ..engine.result import HandedOver
-from ..policies.approval import ApprovalAsked, ApprovalGiven
-from ..policies.compaction import Compacted
-from ..policies.final_request import FinalRequest
-from ..policies.rate_limit import Throttled
-from ..policies.retries import FallenBack, Retrying
-from ..tools.execution.call import ToolRetried
-from ..tools.execution.turn import ToolAbandoned
+from .. import ModelError
+from ..events import (
+    ApprovalAsked,
+    ApprovalGiven,
+    Compacted,
+    Event,
+    FallenBack,
+    FinalRequest,
+    HandedOver,
+    Retrying,
+    Throttled,
+    ToolAbandoned,
+    ToolRetried,
+)
+from ..extend import Message, Part, Reply, Request, mask, mask_data
 from . import names
 from .api import context as otel_context
 from .api import trace

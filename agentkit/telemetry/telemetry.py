@@ -16,18 +16,38 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ..agents.instruments import EnclosingObserver, Instrument, ObservedRun
-from ..core.enclosing import enclose, enclosing
-from ..core.errors import Paused
-from ..core.flow import Effect, Event, Flow, around, ask
-from ..core.masking import mask
-from ..core.messages import Usage
-from ..core.questions import InputRequired
-from ..engine.model import AskModel, Delta, Model, Reply, Request
-from ..engine.result import HandedOver, RunEnded, RunFinished, RunStarted, SubRun
-from ..sessions.session import Session
-from ..tools.execution.call import BoundCall, ToolRetried
-from ..tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished, ToolStarted
+from .. import InputRequired, Paused, Session, Usage
+from ..events import (
+    Event,
+    HandedOver,
+    RunEnded,
+    RunFinished,
+    RunStarted,
+    SubRun,
+    ToolAbandoned,
+    ToolFinished,
+    ToolRetried,
+    ToolStarted,
+)
+from ..extend import (
+    AskModel,
+    BoundCall,
+    CallTools,
+    Delta,
+    Effect,
+    EnclosingObserver,
+    Flow,
+    Instrument,
+    Model,
+    ObservedRun,
+    Reply,
+    Request,
+    around,
+    ask,
+    enclose,
+    enclosing,
+    mask,
+)
 from . import names
 from .api import context as otel_context
 from .api import metrics, propagate, trace

@@ -3,6 +3,6 @@
 The room needs starlette and uvicorn, which are imported on use.
 """
 
-from ..core.lazy_names import lazy_names
+from ..extend import lazy_names
 
 __all__, __getattr__, __dir__ = lazy_names(__name__)

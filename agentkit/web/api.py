@@ -1,6 +1,6 @@
 """Starlette and uvicorn, or the error that names the packages."""
 
-from ..core.errors import missing_package
+from ..extend import missing_package
 
 try:
     import uvicorn as uvicorn

@@ -13,10 +13,8 @@ from importlib.resources import files
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
-from ..agents.agent import JsonAgent
-from ..core.errors import AgentkitError
-from ..core.masking import mask
-from ..sessions.journal.location import Place
+from .. import AgentkitError, JsonAgent
+from ..extend import Place, mask
 from .api import JSONResponse, Request, Response, Route, Starlette, StreamingResponse, uvicorn
 from .run_input import BusyError, InputError, parse_input
 from .threads import Thread, Threads, list_stored_runs, read_request, read_run

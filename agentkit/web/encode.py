@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..core.portable import Json
-from ..views.frames import (
+from ..extend import (
     AnswerPiece,
     AnswerWithdrawn,
     CallClosed,
     CallOpened,
     CallProgress,
     Frame,
+    Json,
+    MarkdownStream,
     PendingInput,
     Remark,
     RequestClosed,
@@ -25,7 +26,6 @@ from ..views.frames import (
     RunOpened,
     ThoughtPiece,
 )
-from ..views.markdown import MarkdownStream
 
 APPROVAL = "agentkit:approval"
 QUESTION_REASON = "agentkit:question"

@@ -6,10 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.ask_person import is_consent
-from ..core.errors import DefinitionError
-from ..core.parts import Audio, ContentPart, Document, Image, Query
-from ..core.portable import Json
+from .. import Audio, DefinitionError, Document, Image
+from ..extend import ContentPart, Json, Query, is_consent
 
 MAX_ID_CHARS = 200
 

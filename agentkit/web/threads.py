@@ -8,18 +8,24 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from ..agents.agent import JsonAgent
-from ..core.errors import AgentkitError
-from ..core.flow import Event
-from ..core.masking import mask, mask_data
-from ..core.portable import Json
-from ..engine.model import ModelAsked
-from ..sessions.journal import JournaledRun, RunInfo, runs, show
-from ..sessions.journal.connections import opened_store
-from ..sessions.journal.location import Place
-from ..sessions.session import Session
-from ..sessions.stored_conversation import find_conversation, frames_of_journaled_run, list_conversations
-from ..views.frames import FrameReader, PendingInput
+from .. import AgentkitError, JsonAgent, Session
+from ..events import Event, ModelAsked
+from ..extend import (
+    FrameReader,
+    JournaledRun,
+    Json,
+    PendingInput,
+    Place,
+    RunInfo,
+    find_conversation,
+    frames_of_journaled_run,
+    list_conversations,
+    mask,
+    mask_data,
+    opened_store,
+    runs,
+    show,
+)
 from .encode import AguiEncoder
 from .run_input import BusyError, InputError, RunInput, query_of_content, split_resume
 
