@@ -11,19 +11,24 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from .. import AgentkitError, Audio, DefinitionError, Document, Image, JsonAgent, Session
+from pydantic import ValidationError
+
+from .. import AgentkitError, Audio, DefinitionError, Document, Image, JsonAgent, Paused, Question, Session
 from ..events import Event
 from ..extend import (
     SIMPLE_TYPES,
     ContentPart,
     FrameReader,
+    LiveRespondent,
     PendingInput,
     PersonAnswer,
     Query,
     RunClosed,
     describe_answer_type,
     detect_media_type,
+    enclose,
     explain_answer,
+    list_pending,
     mask,
     read_entry,
     read_form,
@@ -85,6 +90,16 @@ class EditorSession:
 
     async def _turn(self, agent: JsonAgent[Any], client: Any, query: Query, *, has_forms: bool) -> Any:
         encoder = UpdateEncoder()
+
+        async def ask(question: Question) -> Any:
+            (entry,) = list_pending((), [question], {})
+            form = form_of(entry) if has_forms else None
+            if form is None:
+                return Paused
+            answered = await self._until_cancelled(ask_form(client, self.id, entry, form))
+            return answered[0] if answered else None
+
+        enclose([lambda: LiveRespondent(ask)])
         given = {}
         content: Query | None = None if query == CONTINUE_COMMAND else query
         if self._asked is not None and content is not None:
@@ -251,11 +266,22 @@ async def ask_form(client: Any, session: str, pending: PendingInput, form: Mappi
 def form_of(pending: PendingInput) -> Mapping[str, Any] | None:
     """Return the schema of the form for a question; None if a form cannot ask for such a value."""
     form = to_form(pending.schema or {})
-    return form if all(map(_is_simple, form["properties"].values())) else None
+    if not all(map(_is_field, form["properties"].values())):
+        return None
+    try:
+        schema.ElicitationSchema.model_validate(form)
+    except ValidationError:
+        return None
+    return form
 
 
-def _is_simple(wanted: Any) -> bool:
-    return isinstance(wanted, dict) and wanted.get("type") in SIMPLE_TYPES
+def _is_field(wanted: Any) -> bool:
+    """Return whether a form has such a field: a simple value, or some of several texts."""
+    if not isinstance(wanted, dict):
+        return False
+    items = wanted.get("items")
+    is_choice = isinstance(items, dict) and ("enum" in items or "anyOf" in items)
+    return wanted.get("type") in SIMPLE_TYPES or (wanted.get("type") == "array" and is_choice)
 
 
 def describe_question(pending: PendingInput) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,19 @@ class InputRequired(Exception):
         super().__init__("; ".join(question.text for question in questions))
         self.questions = questions
         self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRespondent:
+    """Answers the questions of a call that cannot wait: the run goes on only with the answer.
+
+    A front door encloses its runs in one.  Any other question pauses the run, so that its answer may come much later.
+
+    Attributes:
+        ask: Returns the answer; None without one, `Paused` where no person can be asked.
+    """
+
+    ask: Callable[[Question], Awaitable[Any]]
 
 
 @dataclass(eq=False, slots=True)

@@ -30,7 +30,7 @@ from ..extend import (
 from .config import ServerAuth, check_settings, derive_server_name, make_endpoint, read_config
 from .link import ServerLink, list_all
 from .lock import find_locked, lock_path
-from .questions import find_ask, to_input_responses, to_questions
+from .questions import Ask, find_ask, to_input_responses, to_questions
 from .remote_tools import RemoteTools, read_contents, read_result, render_blocks
 
 T = TypeVar("T")
@@ -228,7 +228,7 @@ class MCPServer:
 
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
         options = to_input_responses(run.answered if run is not None else None)
-        ask = find_ask(self.name)
+        ask = _on_this_loop(find_ask(self.name, run.call.id if run is not None and run.call is not None else ""))
         result, unanswered = await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
         if unanswered:
             raise ToolError(
@@ -326,6 +326,12 @@ class BackgroundLoop:
 LOOP = BackgroundLoop()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=LOOP.forget)
+
+
+def _on_this_loop(ask: Ask | None) -> Ask | None:
+    """Return `ask` to be called on another loop: what it awaits belongs to the loop of the run."""
+    own = asyncio.get_running_loop()
+    return None if ask is None else lambda params: run_on(own, ask(params))
 
 
 async def run_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import mcp_types as types
 
 from .. import Answers, InputRequired, Paused, Question, ToolError
-from ..extend import Consult, Done, Person, Respondent, enclosing, explain_answer
+from ..extend import Consult, Done, LiveRespondent, Person, Respondent, enclosing, explain_answer
 
 MAX_QUESTION_CHARS = 2_000
 YES_OR_NO: Mapping[str, Any] = {"type": "boolean"}
@@ -82,18 +82,17 @@ def to_input_responses(answered: Answers | None) -> dict[str, Any]:
     return {"input_responses": responses or None, "request_state": state.get("request_state")}
 
 
-def find_ask(server: str) -> Ask | None:
+def find_ask(server: str, call: str = "") -> Ask | None:
     """Return what answers a question of a server of the handshake era, which waits for it in the middle of a call.
 
-    That is the function or the person that answers the questions of the current tool call; None without either.
+    That is the function or the person that answers the questions of the current tool call, else the front door that
+    the run has; None without any.  The id of the question is that of the `call`.
     """
-    respondent = enclosing(Respondent)
-    if respondent is None or (function := respondent.function) is None:
+    if (decide := _find_decide()) is None:
         return None
-    decide = partial(function.answer, problem="") if isinstance(function, Person) else function
 
     async def ask(params: types.ElicitRequestParams) -> types.ElicitResult | str:
-        question = _to_question(server, "", params)
+        question = _to_question(server, call, params)
         value = None
         try:
             async for event in Consult(decide, question).aperform():
@@ -109,6 +108,15 @@ def find_ask(server: str) -> Ask | None:
         return _to_response(_find_kind(params), value)
 
     return ask
+
+
+def _find_decide() -> Callable[[Question], Any] | None:
+    respondent = enclosing(Respondent)
+    function = respondent.function if respondent is not None else None
+    if isinstance(function, Person):
+        return partial(function.answer, problem="")
+    live = enclosing(LiveRespondent)
+    return function or (live.ask if live is not None else None)
 
 
 def _to_question(server: str, key: str, params: types.ElicitRequestParams) -> Question:

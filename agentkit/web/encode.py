@@ -5,7 +5,7 @@ What the protocol has no field for lies in `metadata` under `agentkit`, or in a 
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..extend import (
@@ -66,16 +66,25 @@ class AguiEncoder:
 
     def encode(self, frame: Frame, at: float | None = None) -> Iterator[Json]:
         """Yield the events of a frame; `at` is its time in seconds since 1970, default: now."""
-        stamp = int((time.time() if at is None else at) * 1000)
-        for event in self._events(frame):
-            yield {key: value for key, value in event.items() if value is not None} | {"timestamp": stamp}
+        yield from _stamp(self._events(frame), at)
 
     def fail(self, message: str, code: str) -> Iterator[Json]:
         """Yield the events of a run that ended before or without its `RunClosed`."""
-        yield from self._begin(None)
-        yield from self._end_texts()
         self.is_closed = True
-        yield {"type": "RUN_ERROR", "message": message, "code": code}
+        error = {"type": "RUN_ERROR", "message": message, "code": code}
+        yield from _stamp((*self._begin(None), *self._end_texts(), error))
+
+    def interrupt(self, pending: PendingInput) -> Iterator[Json]:
+        """Yield the events that end the client's run while the agent's waits, in the middle of a call."""
+        self._is_open = False
+        finished = {"type": "RUN_FINISHED", **self._ids, "outcome": _interrupts([pending])}
+        yield from _stamp((*self._end_texts(), finished))
+
+    def resume(self, run: str, given: Mapping[str, Any] | None) -> Iterator[Json]:
+        """Yield the events that begin the client's next run, in which the same run of the agent goes on."""
+        self._ids["runId"] = self._run = run
+        self._given = given
+        yield from _stamp(self._begin(None))
 
     def _events(self, frame: Frame) -> Iterator[Json]:
         if not isinstance(frame, ThoughtPiece | RunOpened) and self._open_thought:
@@ -187,9 +196,16 @@ class AguiEncoder:
         kinds: dict[str, Json] = {"answer": {"type": "success"}}
         outcome = kinds.get(frame.outcome, {"type": "cancelled"})
         if frame.pending:
-            outcome = {"type": "interrupt", "interrupts": [*map(_interrupt, frame.pending)]}
+            outcome = _interrupts(frame.pending)
         finished = {"type": "RUN_FINISHED", **self._ids, "outcome": outcome, "usage": usage, "metadata": shown}
         yield {**finished, "result": frame.answer or None}
+
+
+def _stamp(events: Iterable[Json], at: float | None = None) -> Iterator[Json]:
+    """Yield the events with their time, in seconds since 1970, and without empty fields."""
+    stamp = int((time.time() if at is None else at) * 1000)
+    for event in events:
+        yield {key: value for key, value in event.items() if value is not None} | {"timestamp": stamp}
 
 
 def _own(**values: Any) -> Json:
@@ -220,6 +236,10 @@ def _step(frame: RequestOpened | RequestClosed) -> Json:
         return {"type": "STEP_STARTED", **shared, "metadata": shown}
     shown = _own(number=frame.number, seconds=round(frame.seconds, 4), error=frame.error, **frame.usage)
     return {"type": "STEP_FINISHED", **shared, "metadata": shown}
+
+
+def _interrupts(pending: Iterable[PendingInput]) -> Json:
+    return {"type": "interrupt", "interrupts": [*map(_interrupt, pending)]}
 
 
 def _interrupt(pending: PendingInput) -> Json:

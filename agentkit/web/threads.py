@@ -4,22 +4,28 @@ The runs of a journal are events of AG-UI too: the same page shows a run while i
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
-from .. import AgentkitError, JsonAgent, Session
+from .. import AgentkitError, JsonAgent, Question, Session
 from ..events import Event, ModelAsked
 from ..extend import (
+    Frame,
     FrameReader,
     JournaledRun,
     Json,
+    LiveRespondent,
     PendingInput,
     Place,
     RunInfo,
+    enclose,
+    explain_answer,
     find_conversation,
     frames_of_journaled_run,
     list_conversations,
+    list_pending,
     mask,
     mask_data,
     opened_store,
@@ -55,6 +61,12 @@ class Thread:
         self._requests: dict[tuple[str, int], Json] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._live: LiveRun | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no run works, not even one that waits for an answer in the middle of a call."""
+        return not self.running and self._live is None
 
     def claim(self, run: str) -> None:
         """Reserve the conversation for a run that is about to start.
@@ -64,6 +76,8 @@ class Thread:
         """
         if self.running:
             raise BusyError("a run of this conversation is still working: stop it, or wait for its end")
+        if not self.is_idle:
+            raise BusyError("the run waits for the answer to a question: resume it with the answer, or stop it")
         self.running = run
 
     def release(self) -> None:
@@ -77,6 +91,26 @@ class Thread:
         self.interrupted = ""
         first = len(self.events)
         self._task = asyncio.create_task(self._work(agent, given))
+        return first
+
+    def resume(self, given: RunInput) -> int | None:
+        """Go on with the answer to the question of a run that works, and return the id of its next event.
+
+        None if no such question waits, or the answer is for another.
+
+        Raises:
+            InputError: The answer does not match the schema of the question.
+        """
+        live = self._live
+        question = live.question if live is not None else None
+        if live is None or question is None or question.id not in given.resume:
+            return None
+        status, payload = given.resume[question.id]
+        value = payload if status == "resolved" else None
+        if value is not None and (problem := explain_answer(question, value)):
+            raise InputError(f"resume: {question.id!r}: {problem}")
+        first = len(self.events)
+        live.go_on(given.run, given.echo, value)
         return first
 
     async def follow(self, place: int) -> AsyncIterator[tuple[int, Json]]:
@@ -113,6 +147,9 @@ class Thread:
 
     async def _work(self, agent: JsonAgent[Any], given: RunInput) -> None:
         encoder = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws)
+        live = LiveRun(self, encoder, given.run)
+        self._live = live
+        enclose([lambda: LiveRespondent(live.ask)])
         reader = FrameReader()
         number = 0
 
@@ -121,29 +158,102 @@ class Thread:
             if isinstance(event, ModelAsked):
                 number += 1
                 self._requests[given.run, number] = _request_of(event)
-            found = [record for frame in reader.read(event) for record in encoder.encode(frame)]
-            if found:
-                self.extend(found)
+            live.show(reader.read(event))
 
         try:
             questions = {question.id for question in self.session.questions}
             approvals, answers = split_resume(given.resume, questions)
             query = query_of_content(given.content)
             how: Any = {"approvals": approvals or None, "answers": answers or None, "listeners": [listen]}
-            async with aclosing(agent.astream(query, session=self.session, **how)) as events:
-                async for _ in events:
-                    pass
+            try:
+                async with aclosing(agent.astream(query, session=self.session, **how)) as events:
+                    async for _ in events:
+                        pass
+            finally:
+                live.end()
         except AgentkitError as error:
             self._fail(encoder, str(error), type(error).__name__)
         except Exception as error:  # a tool with on_error="raise", or a listener
             self._fail(encoder, f"{type(error).__name__}: {error}", type(error).__name__)
         finally:
+            self._live = None
             self.release()
 
     def _fail(self, encoder: AguiEncoder, text: str, kind: str) -> None:
         """Report an error unless the run itself has reported its end."""
         if not encoder.is_closed:
             self.extend([*encoder.fail(mask(text), kind)])
+
+
+MAX_QUESTION_SECONDS = 600.0
+"""The time in which a question in the middle of a call must be answered."""
+
+
+class LiveRun:
+    """The events of a run that works, and its questions in the middle of a call, one after the other.
+
+    A client's run ends with the question, and its next run begins with the answer: what happens between is kept.
+
+    Args:
+        conversation: Where the events go.
+        encoder: Encodes the frames of the run.
+        run: The id of the run, as the client named it.
+
+    Attributes:
+        question: The question that waits for its answer.
+    """
+
+    def __init__(self, conversation: Thread, encoder: AguiEncoder, run: str) -> None:
+        self._conversation = conversation
+        self._encoder = encoder
+        self._run = run
+        self._kept: list[Frame] = []
+        self._asked = 0
+        self._is_over = False
+        self._turn = asyncio.Lock()
+        self._answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.question: Question | None = None
+
+    def show(self, frames: Iterable[Frame]) -> None:
+        """Add the events of frames, or keep the frames while a question waits."""
+        if self.question is not None:
+            self._kept += frames
+        elif found := [event for frame in frames for event in self._encoder.encode(frame)]:
+            self._conversation.extend(found)
+
+    async def ask(self, question: Question) -> Any:
+        """Return the person's answer; None if there is none in time, or the run ends before."""
+        async with self._turn:
+            if self._is_over:
+                return None
+            self._asked += 1
+            self._answer = asyncio.get_running_loop().create_future()
+            self.question = replace(question, id=f"{self._run}-question-{self._asked}")
+            (pending,) = list_pending((), [self.question], {})
+            self._conversation.extend([*self._encoder.interrupt(replace(pending, call=question.id))])
+            self._conversation.release()
+            await asyncio.wait([self._answer], timeout=MAX_QUESTION_SECONDS)
+            self._go_on_alone()
+            return self._answer.result()
+
+    def go_on(self, run: str, given: Json | None, answer: Any) -> None:
+        """Begin the client's next run with the answer to the question, and add what happened meanwhile."""
+        self.question = None
+        kept = self._kept
+        self._kept = []
+        self._conversation.running = run
+        self._conversation.extend([*self._encoder.resume(run, given)])
+        self.show(kept)
+        self._answer.set_result(answer)
+
+    def end(self) -> None:
+        """End the wait for an answer, because the run has ended."""
+        self._is_over = True
+        self._go_on_alone()
+
+    def _go_on_alone(self) -> None:
+        if self.question is not None:
+            self.go_on(f"{self._run}-{self._asked}", None, None)
 
 
 def _request_of(event: ModelAsked) -> Json:
@@ -277,6 +387,8 @@ class Threads:
             InputError: Nothing is interrupted, or a part has no valid content.
         """
         conversation = await self.find(given.thread)
+        if (first := conversation.resume(given)) is not None:
+            return conversation, first
         conversation.claim(given.run)
         try:
             query_of_content(given.content)
@@ -307,7 +419,7 @@ class Threads:
     def _drop_oldest(self) -> None:
         if self.journal is None:
             return
-        idle = [thread for thread, conversation in self._open.items() if not conversation.running]
+        idle = [thread for thread, conversation in self._open.items() if conversation.is_idle]
         for thread in idle[: max(0, len(self._open) - MAX_CONVERSATIONS)]:
             del self._open[thread]
 

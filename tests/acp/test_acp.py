@@ -16,8 +16,10 @@ from acp import schema
 from acp.agent.connection import AgentSideConnection
 from acp.exceptions import RequestError
 
-from agentkit import JsonAgent, ModelError, ask_question, tool
+from agentkit import JsonAgent, ModelError, Paused, ask_question, tool
 from agentkit.acp import EditorAgent
+from agentkit.core.enclosing import enclosing
+from agentkit.core.questions import LiveRespondent, Question
 from agentkit.mcp import MCPServer
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
@@ -245,6 +247,33 @@ async def test_a_question_is_asked_in_a_form_where_the_editor_has_forms():
     ((text, form),) = editor.asked
     assert (text, form.required, form.properties["answer"].type) == ("How many nights in Rome?", ["answer"], "integer")
     assert (response.stop_reason, editor.text) == ("end_turn", "2 nights")
+
+
+async def measure() -> str:
+    """Measure, which cannot wait for an answer."""
+    live = enclosing(LiveRespondent)
+    choices = {"type": "array", "items": {"type": "string", "enum": ["deep", "wide"]}}
+    found = await live.ask(Question("How?", {"type": "object", "properties": {"how": choices}}, "call_1_1"))
+    return "nobody" if found is Paused else f"{found}"
+
+
+@pytest.mark.parametrize(
+    ("forms", "response", "result"),
+    [
+        (True, schema.AcceptElicitationResponse(action="accept", content={"how": ["deep"]}), "{'how': ['deep']}"),
+        (True, schema.DeclineElicitationResponse(action="decline"), "None"),
+        (False, None, "nobody"),
+    ],
+    ids=["answered", "declined", "no forms"],
+)
+@in_loop
+async def test_a_question_in_the_middle_of_a_call_is_asked_in_a_form(forms, response, result):
+    editor = Editor(forms=[response])
+    replies = [call("measure"), lambda request: answer(request.messages[-1]["content"])]
+    async with connected(agent_of(measure, replies=replies), editor, forms=forms) as client:
+        assert (await ask(client, await begin(client))).stop_reason == "end_turn"
+    assert editor.text == result
+    assert len(editor.asked) == forms
 
 
 @in_loop

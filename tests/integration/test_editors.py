@@ -74,3 +74,16 @@ def test_acpx_gets_the_error_of_a_run_that_fails(tmp_path):
     messages, _ = ask(tmp_path, "--deny-all", "fail")
     assert "the key was refused" in str(messages[-1])
     assert any("error" in message for message in messages)
+
+
+@pytest.mark.integration
+def test_a_question_of_a_server_in_the_middle_of_a_call_is_a_form_of_the_editor():
+    if shutil.which("node") is None or not (MODULES / "@agentclientprotocol" / "sdk").exists():
+        pytest.skip("missing: node with @agentclientprotocol/sdk from npm (tests/integration/install.sh)")
+    served = [sys.executable, "-m", "agentkit.cli", "acp", f"{HERE / 'asking_shop.py'}:agent"]
+    command = ["node", str(HERE / "editor.mjs"), *served]
+    environment = {**ENVIRONMENT, "MODULES": str(MODULES)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=150, check=True)
+    found = json.loads(done.stdout)
+    assert found["asked"] == ["The server 'everything' asks: Please provide inputs for the following fields:"]
+    assert (text_of(found["updates"]), found["stopReason"]) == ("- Name: Ada", "end_turn")

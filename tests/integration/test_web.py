@@ -32,12 +32,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-@pytest.mark.integration
-@pytest.mark.timeout(60)
-def test_the_client_of_ag_ui_drives_an_agent():
+def drive_agui(module, script):
+    """Serve the agent of a module over AG-UI, and return what the script for node prints."""
     require("@ag-ui/client")
     port = free_port()
-    code = f"import uvicorn, web_shop, agentkit.web; uvicorn.run(agentkit.web.agui(web_shop.agent), port={port}, log_level='warning')"
+    code = f"import uvicorn, {module}, agentkit.web; uvicorn.run(agentkit.web.agui({module}.agent), port={port}, log_level='warning')"
     server = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT, cwd=HERE)
     try:
         for _ in range(200):
@@ -45,13 +44,29 @@ def test_the_client_of_ag_ui_drives_an_agent():
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.1)
-        command = ["node", HERE / "agui.mjs", MODULES, f"http://127.0.0.1:{port}/"]
+        command = ["node", HERE / script, MODULES, f"http://127.0.0.1:{port}/"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     finally:
         server.terminate()
         server.wait()
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(60)
+def test_the_client_of_ag_ui_answers_a_question_of_a_server_in_the_middle_of_a_call():
+    require("@modelcontextprotocol/server-everything")
+    found = drive_agui("asking_shop", "agui_question.mjs")
+    assert "everything' asks: Please provide inputs" in found["message"]
+    assert found["outcome"] == {"type": "success"}
+    assert found["last"] == "- Name: Ada"
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(60)
+def test_the_client_of_ag_ui_drives_an_agent():
+    found = drive_agui("web_shop", "agui.mjs")
     assert found["paused"]["outcome"]["interrupts"][0]["metadata"]["agentkit"]["tool"] == "refund"
     assert found["resumed"]["outcome"] == {"type": "success"}
     assert found["tools"] == ["4.0 euros went to Ada"]

@@ -12,6 +12,8 @@ import pytest
 from servers import ANSWER, contents, leftovers, scripted
 
 from agentkit import JsonAgent, Paused, RunError, Session
+from agentkit.core.enclosing import enclose
+from agentkit.core.questions import LiveRespondent
 from agentkit.testing import ScriptedModel, call, calls
 
 
@@ -98,6 +100,27 @@ def test_a_question_in_the_middle_of_a_call_is_answered_by_a_function(world):
         return {"date": "Monday", "guests": 3}
 
     assert ask_in_the_middle(world, on_question=answer)["content"] == {"date": "Monday", "guests": 3}
+
+
+@pytest.mark.parametrize("given", [{"date": "Monday"}, Paused], ids=["a person", "nobody"])
+def test_a_question_in_the_middle_of_a_call_is_put_to_the_front_door_on_the_loop_of_the_run(given):
+    asked = []
+
+    async def work():
+        loop = asyncio.get_running_loop()
+
+        async def ask(question):
+            asked.append((question.id, question.text))
+            assert asyncio.get_running_loop() is loop
+            return given
+
+        enclose([lambda: LiveRespondent(ask)])
+        agent = JsonAgent(scripted("Asks"), model=ScriptedModel(call("book"), ANSWER))
+        return contents(await agent.arun("q"))[0]
+
+    text = asyncio.run(work())
+    assert asked == [("call_1_1", "The server 'scripted' asks: Which day?")]
+    assert ("no person could be asked" if given is Paused else '"date": "Monday"') in text
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from agentkit import DefinitionError, JsonAgent, ModelError, Session, ask_question, tool
+from agentkit.core.enclosing import enclosing
+from agentkit.core.questions import LiveRespondent, Question
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.web import agui
@@ -341,6 +343,83 @@ def test_of_two_requests_at_once_one_runs_and_the_other_is_told_so(tmp_path, is_
     (ran,) = (reply.text for reply in replies if reply.status_code == 200)
     assert "RUN_FINISHED" in ran
     assert charged == [4]
+
+
+def converse(*tools, replies, script):
+    """Run `script`, which gets a function that posts a body to the app of an agent, and returns the events."""
+    app = agui(JsonAgent(*tools, model=ScriptedModel(*replies)))
+
+    async def work():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://t", timeout=60) as client:
+
+            async def post(run, query=None, status=200, **more):
+                messages = [] if query is None else [{"id": run, "role": "user", "content": query}]
+                reply = await client.post("/", json={"threadId": "t", "runId": run, "messages": messages, **more})
+                assert reply.status_code == status, reply.text
+                lines = reply.text.splitlines()
+                return [json.loads(line[6:]) for line in lines if line.startswith("data: ")] or reply.json()["error"]
+
+            await script(post)
+
+    asyncio.run(work())
+
+
+async def measure(city: str) -> str:
+    """Measure, which cannot wait for an answer."""
+    live = enclosing(LiveRespondent)
+    return f"{city}: {await live.ask(Question('How deep?', {'type': 'integer'}, 'call_1_1'))}"
+
+
+def resolve(identity, payload):
+    return [{"interruptId": identity, "status": "resolved", "payload": payload}]
+
+
+def test_a_question_in_the_middle_of_a_call_is_an_interrupt_and_the_next_run_goes_on_with_the_answer():
+    async def script(post):
+        events = await post("r1", "q")
+        assert events[-1]["type"] == "RUN_FINISHED"
+        (interrupt,) = events[-1]["outcome"]["interrupts"]
+        assert (interrupt["message"], interrupt["toolCallId"]) == ("How deep?", "call_1_1")
+        assert "waits for the answer" in await post("r2", "something else", status=409)
+        assert "'deep' is not of type" in await post("r2", status=422, resume=resolve(interrupt["id"], "deep"))
+        events = await post("r2", resume=resolve(interrupt["id"], 4))
+        assert [event["type"] for event in events][:2] == ["RUN_STARTED", "TOOL_CALL_RESULT"]
+        assert events[0]["runId"] == events[-1]["runId"] == "r2"
+        assert (events[1]["content"], events[-1]["result"]) == ("Rome: 4", "done")
+        assert of(await post("r3", "again"), "RUN_FINISHED")[0]["result"] == "more"
+
+    converse(measure, replies=[call("measure", city="Rome"), answer("done"), answer("more")], script=script)
+
+
+def test_two_questions_in_the_middle_of_calls_are_asked_one_after_the_other_and_nothing_is_lost():
+    async def script(post):
+        events = await post("r0", "q")
+        for number in (1, 2):
+            (interrupt,) = events[-1]["outcome"]["interrupts"]
+            events = await post(f"r{number}", resume=resolve(interrupt["id"], number))
+        assert sorted(event["content"] for event in of(events, "TOOL_CALL_RESULT")) == ["Pisa: 2", "Rome: 1"]
+
+    both = calls(call("measure", city="Rome"), call("measure", city="Pisa"))
+    converse(measure, replies=[both, answer("done")], script=script)
+
+
+def test_a_run_that_is_stopped_while_it_asks_ends_for_its_followers():
+    async def work():
+        conversation = Thread("t", Session())
+        agent = JsonAgent(measure, model=ScriptedModel(call("measure", city="Rome")))
+        given = parse_input({"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "?"}]})
+        conversation.start(agent, given)
+        events = [event async for _, event in conversation.follow(0)]
+        assert events[-1]["outcome"]["type"] == "interrupt"
+        assert not conversation.is_idle
+        conversation.stop()
+        await conversation.wait_until_idle()
+        assert conversation.is_idle
+        return conversation.events[len(events) :]
+
+    events = asyncio.run(work())
+    assert [event["type"] for event in (events[0], events[-1])] == ["RUN_STARTED", "RUN_FINISHED"]
+    assert events[-1]["outcome"] == {"type": "cancelled"}
 
 
 def test_a_late_client_gets_the_events_that_it_missed():
