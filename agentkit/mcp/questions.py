@@ -1,6 +1,6 @@
 """A server that asks for input before it answers a call: its requests as questions, and answers as responses."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ from ..extend import Consult, Done, LiveRespondent, Person, Respondent, enclosin
 MAX_QUESTION_CHARS = 2_000
 YES_OR_NO: Mapping[str, Any] = {"type": "boolean"}
 
-Ask: TypeAlias = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult | str]]
+Ask: TypeAlias = Callable[[types.ElicitRequestParams], Coroutine[Any, Any, types.ElicitResult | str]]
 """Answers a question in the middle of a call; a text is the reason why it has no answer."""
 NOT_ASKED = "no person could be asked in the middle of the call"
 NO_ANSWER = "the person was asked and gave no answer"
