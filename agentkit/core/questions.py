@@ -63,7 +63,7 @@ class InputRequired(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LiveRespondent:
-    """Answers the questions of a call that cannot wait: the run goes on only with the answer.
+    """Answers the questions of a call that cannot wait: the run continues only with the answer.
 
     A front door encloses its runs in one.  Any other question pauses the run, so that its answer may come much later.
 

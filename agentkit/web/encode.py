@@ -81,7 +81,7 @@ class AguiEncoder:
         yield from _stamp((*self._end_texts(), finished))
 
     def resume(self, run: str, given: Mapping[str, Any] | None) -> Iterator[Json]:
-        """Yield the events that begin the client's next run, in which the same run of the agent goes on."""
+        """Yield the events that begin the client's next run, in which the same run of the agent continues."""
         self._ids["runId"] = self._run = run
         self._given = given
         yield from _stamp(self._begin(None))

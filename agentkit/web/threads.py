@@ -94,7 +94,7 @@ class Thread:
         return first
 
     def resume(self, given: RunInput) -> int | None:
-        """Go on with the answer to the question of a run that works, and return the id of its next event.
+        """Continue with the answer to the question of a run that works, and return the id of its next event.
 
         None if no such question waits, or the answer is for another.
 
