@@ -43,6 +43,7 @@ from .core.portable import to_valid_text as to_valid_text
 from .core.private_files import create_private as create_private
 from .core.private_files import write_atomically as write_atomically
 from .core.questions import CallQuestions as CallQuestions
+from .core.questions import LiveRespondent as LiveRespondent
 from .engine.model import AskModel as AskModel
 from .engine.model import Delta as Delta
 from .engine.model import Model as Model
@@ -116,6 +117,7 @@ from .views.frames import RunClosed as RunClosed
 from .views.frames import RunNotice as RunNotice
 from .views.frames import RunOpened as RunOpened
 from .views.frames import ThoughtPiece as ThoughtPiece
+from .views.frames import list_pending as list_pending
 from .views.lines import format_call as format_call
 from .views.lines import sanitize as sanitize
 from .views.markdown import MarkdownStream as MarkdownStream

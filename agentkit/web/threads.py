@@ -222,7 +222,7 @@ class LiveRun:
             self._conversation.extend(found)
 
     async def ask(self, question: Question) -> Any:
-        """Return the person's answer; None if there is none in time, or the run ends before."""
+        """Return the person's answer; None without one in time, or if the run ends before."""
         async with self._turn:
             if self._is_over:
                 return None

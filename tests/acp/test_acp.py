@@ -16,10 +16,9 @@ from acp import schema
 from acp.agent.connection import AgentSideConnection
 from acp.exceptions import RequestError
 
-from agentkit import JsonAgent, ModelError, Paused, ask_question, tool
+from agentkit import JsonAgent, ModelError, Paused, Question, ask_question, tool
 from agentkit.acp import EditorAgent
-from agentkit.core.enclosing import enclosing
-from agentkit.core.questions import LiveRespondent, Question
+from agentkit.extend import LiveRespondent, enclosing
 from agentkit.mcp import MCPServer
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls

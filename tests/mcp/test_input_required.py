@@ -12,8 +12,7 @@ import pytest
 from servers import ANSWER, contents, leftovers, scripted
 
 from agentkit import JsonAgent, Paused, RunError, Session
-from agentkit.core.enclosing import enclose
-from agentkit.core.questions import LiveRespondent
+from agentkit.extend import LiveRespondent, enclose
 from agentkit.testing import ScriptedModel, call, calls
 
 

@@ -11,9 +11,8 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from agentkit import DefinitionError, JsonAgent, ModelError, Session, ask_question, tool
-from agentkit.core.enclosing import enclosing
-from agentkit.core.questions import LiveRespondent, Question
+from agentkit import DefinitionError, JsonAgent, ModelError, Question, Session, ask_question, tool
+from agentkit.extend import LiveRespondent, enclosing
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.web import agui
