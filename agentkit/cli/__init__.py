@@ -8,7 +8,7 @@ import errno
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +16,52 @@ import click
 
 import agentkit
 
-from .chat import chat_command
-from .doors import acp_command, mcp_command, submit_command, web_command, worker_command
-from .journals import replay_command, resume_command, runs_command, show_command
-from .models import models_command
 from .output import INTERRUPTED, exit_code, print_error
-from .run import map_command, run_command
 from .targets import PYPROJECT
-from .tools import lint_command, lock_command, schema_command, tools_command
 
-COMMANDS = (
-    run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,
-    web_command, acp_command, worker_command, submit_command, models_command, tools_command, schema_command,
-    lint_command, lock_command, mcp_command,
-)  # fmt: skip
+COMMANDS = {
+    "run": ("run", "Answer a question with tools."),
+    "map": ("run", "Answer a file of questions."),
+    "chat": ("chat", "Talk with an agent."),
+    "show": ("journals", "Show a stored run or conversation."),
+    "replay": ("journals", "Repeat a recorded run."),
+    "resume": ("journals", "Continue a stopped run."),
+    "runs": ("journals", "List, show and remove stored runs."),
+    "acp": ("doors", "Let an editor drive an agent."),
+    "web": ("doors", "A page to talk with an agent and to read its runs."),
+    "worker": ("doors", "Execute runs that were submitted."),
+    "submit": ("doors", "Submit a question to workers."),
+    "mcp": ("doors", "Serve tools over MCP, or inspect a server."),
+    "models": ("models", "List models, and missing keys."),
+    "tools": ("tools", "List the tools."),
+    "schema": ("tools", "Print a tool's schema."),
+    "lint": ("tools", "Check tools for problems."),
+    "lock": ("tools", "Store schemas, or check for changes."),
+}
+"""For each command: the module of this folder that has it as `NAME_command`, and its line in the help."""
+
+
+def load_command(name: str) -> click.Command:
+    """Import a command of the table."""
+    module, line = COMMANDS[name]
+    command: click.Command = getattr(import_module(f".{module}", __name__), f"{name}_command")
+    command.short_help = line
+    return command
+
+
+class LazyCommands(dict[str, Any]):
+    """The commands by their names, for click; the module of one is imported when it is used."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return load_command(name) if name in self else default
 
 
 class Commands(click.Group):
-    """A group whose commands print one line when they fail."""
+    """A group whose commands print one line when they fail; its help imports none of them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -47,7 +75,7 @@ class Commands(click.Group):
             sys.exit(exit_code(error))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, commands=LazyCommands(COMMANDS), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="agentkit")
 @click.pass_context
 def main(context: click.Context) -> None:
@@ -62,24 +90,21 @@ def main(context: click.Context) -> None:
       zsh   eval "$(_AGENTKIT_COMPLETE=zsh_source agentkit)"
       fish  _AGENTKIT_COMPLETE=fish_source agentkit | source
     """
-    context.default_map, context.meta[PYPROJECT] = read_defaults(COMMANDS)
+    context.default_map, context.meta[PYPROJECT] = read_defaults(context.invoked_subcommand or "")
 
 
-for command in COMMANDS:
-    main.add_command(command)
+def read_defaults(name: str) -> tuple[dict[str, dict[str, Any]], Path | None]:
+    """Return the defaults for the options of the command `name`, by its name, and their file.
 
-
-def read_defaults(commands: Iterable[click.Command]) -> tuple[dict[str, dict[str, Any]], Path | None]:
-    """Return the defaults for the options of each command, and their file; raise `click.UsageError` for a bad one."""
+    Raises:
+        click.UsageError: The file cannot be read, or has a setting that no command has.
+    """
     table, file = _read_table()
-    known: dict[str, dict[str, str]] = {str(command.name): _options(command) for command in commands}
-    for key in table:
-        if not any(key in options for options in known.values()):
+    known = _options(load_command(name)) if table else {}
+    for key in table.keys() - known:
+        if not any(key in _options(load_command(other)) for other in COMMANDS):
             raise click.UsageError(f"{file}: [tool.agentkit] has no setting {key!r}")
-    defaults = {
-        name: {options[key]: value for key, value in table.items() if key in options} for name, options in known.items()
-    }
-    return defaults, file
+    return {name: {known[key]: value for key, value in table.items() if key in known}}, file
 
 
 def _options(command: click.Command) -> dict[str, str]:

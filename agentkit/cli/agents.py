@@ -12,7 +12,6 @@ from click.shell_completion import CompletionItem
 
 import agentkit
 
-from ..core.ask_person import Person
 from .models import EXAMPLES
 from .targets import FILE, JOURNAL_PLACE, MCP, TOOLS, load_agent, load_tools
 
@@ -77,7 +76,7 @@ def build_agent(
         click.UsageError: The tools or the settings are invalid.
     """
     try:
-        person = Person(read) if read else None
+        person = agentkit.extend.Person(read) if read else None
         return agentkit.JsonAgent(load_tools(targets, configs), approve=person, on_question=person, **settings)
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error

@@ -7,7 +7,7 @@ import click
 
 import agentkit
 
-from ..core.parts import ContentPart, Query, read_file
+from ..extend import ContentPart, Query, read_file
 from .targets import EXISTING_FILE
 
 ATTACH = click.option(

@@ -23,15 +23,14 @@ import click
 
 import agentkit
 
-from ..core.ask_person import MAX_ANSWER_BYTES
-from ..core.parts import describe_part
-from ..core.private_files import MODE, create_private
+from ..extend import create_private, describe_part
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
 from .attachments import join_query, read_attachments
 from .models import missing_variables, setup_hint
 from .output import follow, make_view, print_answer, print_error, print_note, print_text
-from .targets import keep_open
 
+MAX_TYPED_BYTES = 65_536
+"""The most that is read of a terminal at a time."""
 HISTORY_FILE = Path("~/.agentkit_history")
 TEXT_DELIMITER = '"""'
 """Begins and ends a text of several lines."""
@@ -97,7 +96,7 @@ def _take_pending_lines() -> str:
     """Return the whole lines that were entered at the terminal before the prompt."""
     pending = b""
     while os.name == "posix" and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
-        if not (data := os.read(sys.stdin.fileno(), MAX_ANSWER_BYTES)):
+        if not (data := os.read(sys.stdin.fileno(), MAX_TYPED_BYTES)):
             if not pending:
                 raise EOFError
             break
@@ -132,7 +131,7 @@ def _open_history() -> Any:
     file = HISTORY_FILE.expanduser()
     try:
         create_private(file)
-        file.chmod(MODE)
+        file.chmod(0o600)
     except OSError:
         return kinds.InMemoryHistory()
     return kinds.FileHistory(str(file))
@@ -267,7 +266,7 @@ Alt-Enter, or \\ at the end of a line, begins another line.
 Esc or Ctrl-C stops an answer, not the chat."""
 
 
-@click.command("chat", short_help="Talk with an agent.")
+@click.command("chat")
 @agent_options
 @SESSION
 def chat_command(file: Path | None, **settings: Any) -> None:
@@ -277,7 +276,7 @@ def chat_command(file: Path | None, **settings: Any) -> None:
     """
     talk = Chat(file, **settings)
     reader = LineReader(talk.commands)
-    with keep_open(talk.agent.toolsets):
+    with agentkit.extend.opened_toolsets(talk.agent.toolsets):
         _talk(talk, reader)
 
 
@@ -312,7 +311,7 @@ class Chat:
         load: Callable[[str | None], None] | None = None,
         **settings: Any,
     ) -> None:
-        self._preload = load or import_module("agentkit.agents.backends").load_in_background
+        self._preload = load or agentkit.extend.load_in_background
         self._view = make_view()
         self.keyboard = EscapeKey(lambda: self.agent.stop("Esc"))
         self.agent = build_agent(**settings, read=self._read)
@@ -372,7 +371,7 @@ class Chat:
     def _list_tools(self) -> "list[agentkit.JsonTool[..., Any]]":
         own = self.agent.tools
         toolsets = self.agent.toolsets
-        return [*own.own_tools, *import_module("agentkit.tools.toolset").name_toolset_tools(toolsets, own)]
+        return [*own.own_tools, *agentkit.extend.name_toolset_tools(toolsets, own)]
 
     def _tools(self, _: str) -> None:
         for tool in self._list_tools():
@@ -393,7 +392,7 @@ class Chat:
         return f"model: {backend.name}{''.join(f' ({text})' for text in notes if text)}"
 
     def _undo(self, _: str) -> None:
-        question = undo_last_question(self.agent.session)
+        question = agentkit.extend.undo_last_question(self.agent.session.messages)
         self._save_if_named()
         print_text("there is no question to remove" if question is None else f"removed: {question}")
 
@@ -427,16 +426,3 @@ class Chat:
 
     def _quit(self, _: str) -> None:
         raise LeaveChat
-
-
-def undo_last_question(session: "agentkit.Session") -> str | None:
-    """Remove the last question and all messages after it; return the question, or None without one."""
-    loop = import_module("agentkit.engine.loop")
-    messages = import_module("agentkit.core.messages")
-    for place in reversed(range(len(session.messages))):
-        message = session.messages[place]
-        text: str = messages.text_of(message)
-        if message["role"] == "user" and text != loop.REMINDER:
-            del session.messages[place:]
-            return text
-    return None

@@ -12,7 +12,6 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ import agentkit
 
 from .agents import agent_options, choose_agent
 from .output import dump_json, exit_code, print_answer, print_error, print_note
-from .targets import TOOLS, keep_open, load_agent, load_targets
+from .targets import TOOLS, load_agent, load_targets
 from .tools import print_findings, print_tools
 
 
-@click.command("acp", short_help="Let an editor drive an agent.")
+@click.command("acp")
 @click.argument("target", required=False)
 @agent_options
 def acp_command(target: str | None, journal: Path | None, **settings: Any) -> None:
@@ -35,15 +34,14 @@ def acp_command(target: str | None, journal: Path | None, **settings: Any) -> No
     TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
     sessions are kept, and the editor can open them again.  The agent also has the tools of the editor's MCP servers.
     """
-    door = import_module("agentkit.acp")
-    door.serve(choose_agent(target, journal=journal, **settings), journal=journal, connect=_connect)
+    agentkit.acp.serve(choose_agent(target, journal=journal, **settings), journal=journal, connect=_connect)
 
 
 def _connect(**server: Any) -> Any:
-    return import_module("agentkit.mcp").MCPServer(**server)
+    return agentkit.mcp.MCPServer(**server)
 
 
-@click.command("web", short_help="A page to talk with an agent and to read its runs.")
+@click.command("web")
 @click.argument("target", required=False)
 @agent_options
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="The port on 127.0.0.1.")
@@ -69,7 +67,7 @@ def web_command(target: str | None, journal: Path | None, port: int, token: str,
         if opens:
             webbrowser.open(address)
 
-    import_module("agentkit.web").serve(agent, port=port, journal=journal, token=token, announce=announce)
+    agentkit.web.serve(agent, port=port, journal=journal, token=token, announce=announce)
 
 
 DB_HELP = "The database: postgresql://USER@HOST/DATABASE, or on one machine sqlite:///runs.db."
@@ -93,7 +91,7 @@ class RateType(click.ParamType[tuple[int, float]]):
 RATE = RateType()
 
 
-@click.command("worker", short_help="Execute runs that were submitted.")
+@click.command("worker")
 @click.argument("targets", nargs=-1, required=True, metavar="[NAME=]TARGET...")
 @DB
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1), help="Runs of an agent at a time.")
@@ -114,7 +112,7 @@ def worker_command(targets: tuple[str, ...], db: str, processes: int, grace: flo
     Exit codes: 0 stopped, 75 the other workers have taken this one for dead: start it again.
     """
     agents = dict(_load_agent(target) for target in targets)
-    make_worker = partial(import_module("agentkit.dbos").Worker, agents, db, **limits)
+    make_worker = partial(agentkit.dbos.Worker, agents, db, **limits)
 
     def serve(end_with: Any, ready: Any) -> None:
         worker = make_worker()
@@ -130,7 +128,7 @@ def worker_command(targets: tuple[str, ...], db: str, processes: int, grace: flo
         serve(_end_with_signals, lambda: None)
         return
     make_worker()  # which refuses wrong limits
-    sys.exit(import_module("agentkit.dbos.processes").Processes(serve, processes).run())
+    sys.exit(agentkit.dbos.Processes(serve, processes).run())
 
 
 def _end_with_signals(stop: Any) -> None:
@@ -143,7 +141,7 @@ def _load_agent(target: str) -> "tuple[str, agentkit.JsonAgent[Any]]":
     return name or place.rpartition(":")[2], load_agent(place)
 
 
-@click.command("submit", short_help="Submit a question to workers.")
+@click.command("submit")
 @click.argument("question", nargs=-1, required=True)
 @DB
 @click.option("--agent", default="agent", show_default=True, help="The name of the agent in the workers.")
@@ -170,7 +168,7 @@ def submit_command(
     Exit codes with --wait: 0 answered, 1 the run failed, 3 paused for an approval or an answer.
     """
     query = " ".join(question)
-    with import_module("agentkit.dbos").Client(db) as client:
+    with agentkit.dbos.Client(db) as client:
         if cron is not None:
             if not run_id:
                 raise click.UsageError("--cron needs --id, the name of the schedule")
@@ -196,7 +194,7 @@ def submit_command(
 TOKEN_VARIABLE = "AGENTKIT_MCP_TOKEN"
 
 
-@click.group("mcp", short_help="Serve tools over MCP, or inspect a server.")
+@click.group("mcp")
 def mcp_command() -> None:
     """Serve tools over the Model Context Protocol, or inspect a server."""
 
@@ -216,14 +214,13 @@ def serve_command(targets: Sequence[str], address: str | None, name: str, hosts:
     """
     tools = load_targets(targets)
     try:
-        server = import_module("agentkit.mcp.server")
         if address is None:
-            server.serve(tools, name=name)
+            agentkit.mcp.serve(tools, name=name)
             return
         host, port = _read_address(address)
         token = os.environ.get(TOKEN_VARIABLE, "")
         print_note(f"serving {len(tools)} tools at http://{host}:{port}/mcp; Ctrl-C stops")
-        server.serve(tools, http=True, host=host, port=port, hosts=hosts, token=token, name=name)
+        agentkit.mcp.serve(tools, http=True, host=host, port=port, hosts=hosts, token=token, name=name)
     except (ImportError, agentkit.DefinitionError) as error:
         raise click.UsageError(str(error)) from error
 
@@ -232,16 +229,14 @@ def serve_command(targets: Sequence[str], address: str | None, name: str, hosts:
 @click.argument("server", metavar="COMMAND_OR_URL")
 def inspect_command(server: str) -> None:
     """Print what a server offers: its tools with their effects, what they cost in a request, and what lint says."""
-    linter = import_module("agentkit.tools.lint")
     try:
-        door: Any = import_module("agentkit.mcp")
-        opened = _server_of(server) if server.startswith(("http://", "https://")) else door.MCPServer(server)
+        opened = _server_of(server) if server.startswith(("http://", "https://")) else agentkit.mcp.MCPServer(server)
     except (ImportError, agentkit.DefinitionError) as error:
         raise click.UsageError(str(error)) from error
-    with keep_open([opened]):
+    with agentkit.extend.opened_toolsets([opened]):
         tools = [*opened.tools.values()]
         print_tools(opened.tools)
-        print_findings(linter.lint(tools), linter.estimate_tokens(tools))
+        print_findings(agentkit.lint(tools), agentkit.extend.estimate_tokens(tools))
 
 
 @mcp_command.command("login")
@@ -249,16 +244,16 @@ def inspect_command(server: str) -> None:
 def login_command(url: str) -> None:
     """Log in at the server URL in the browser; servers with `"auth": "oauth"` use the stored tokens."""
     try:
-        door = import_module("agentkit.mcp")
+        login = agentkit.mcp.login
     except ImportError as error:
         raise click.UsageError(str(error)) from error
-    door.login(url)
+    login(url)
     print_note(f"you are logged in at {url}")
 
 
 def _server_of(url: str) -> Any:
-    is_known = import_module("agentkit.mcp.oauth").StoredLogin(url).exists
-    return import_module("agentkit.mcp").MCPServer(url=url, auth="oauth" if is_known else None)
+    is_known = agentkit.mcp.StoredLogin(url).exists
+    return agentkit.mcp.MCPServer(url=url, auth="oauth" if is_known else None)
 
 
 def _read_address(address: str) -> tuple[str, int]:

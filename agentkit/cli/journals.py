@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import reduce
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,7 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..core.ask_person import escape_unprintable
-from ..core.masking import mask
-from ..sessions.journal.location import SQLITE_SCHEME
+from ..extend import SQLITE_SCHEME, escape_unprintable, mask
 from .agents import Command, agent_options, build_agent
 from .output import dump_json, follow, make_view, print_answer, print_note, print_run_lines
 from .targets import EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE
@@ -102,12 +99,12 @@ def _client_of(place: Path | str) -> Any:
     sql = "SELECT 1 FROM pg_tables WHERE schemaname = 'agentkit' AND tablename = 'run_attempts'"
     if url.startswith(SQLITE_SCHEME):
         sql = "SELECT 1 FROM sqlite_master WHERE name = 'run_attempts'"
-    with import_module("agentkit.sessions.journal.connections").opened_store(url, must_exist=True) as store:
+    with agentkit.extend.opened_store(url, must_exist=True) as store:
         is_used = bool(store.read(sql))
-    return import_module("agentkit.dbos").Client(url) if is_used else None
+    return agentkit.dbos.Client(url) if is_used else None
 
 
-@click.command("show", short_help="Show a stored run or conversation.")
+@click.command("show")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--journal", "--db", type=JOURNAL_PLACE, help=f"Show the run with the id FILE. {JOURNAL_HELP}")
 @click.option(
@@ -134,7 +131,7 @@ def show_command(file: Path, journal: Path | str | None, page: Path | None, othe
         journal = os.environ.get("AGENTKIT_DB") or None
     try:
         data = _read(file) if journal is None else _read_run(str(file), journal)
-        lines = [*import_module("agentkit.views.history").render_result_data(data)]
+        lines = [*agentkit.extend.render_result_data(data)]
         text = "" if page is None else _render_page(data, other)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise _refuse(file) from None
@@ -145,27 +142,26 @@ def show_command(file: Path, journal: Path | str | None, page: Path | None, othe
         click.echo(text, nl=False)
         return
     try:
-        import_module("agentkit.views.html").write_page(text, page)
+        agentkit.extend.write_page(text, page)
     except OSError as error:
         raise click.UsageError(f"{page}: cannot be written: {error.strerror}") from error
     click.echo(f"{page}: {page.stat().st_size:,} bytes")
 
 
 def _render_page(data: dict[str, Any], other: Path | None) -> str:
-    html = import_module("agentkit.views.html")
     if other is not None:
         try:
-            compared: str = html.compare_page(data, _read_result(other))
+            return agentkit.extend.compare_page(data, _read_result(other))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise _refuse(other) from None
-        return compared
-    page: str = html.result_page(data) if "answer" in data else html.session_page(data["messages"], data["usage"])
-    return page
+    if "answer" in data:
+        return agentkit.extend.result_page(data)
+    return agentkit.extend.session_page(data["messages"], data["usage"])
 
 
 def _read_result(file: Path) -> dict[str, Any]:
     data = _read(file)
-    [*import_module("agentkit.views.history").render_result_data(data)]  # raises for anything else
+    [*agentkit.extend.render_result_data(data)]  # raises for anything else
     return data
 
 
@@ -181,17 +177,16 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error
     if not content.lstrip().startswith(b'{"event"'):
-        return dict(import_module("agentkit.sessions.session").read_saved(content))
+        return dict(agentkit.extend.read_saved(content))
     finished = [line for line in content.splitlines() if line.startswith(b'{"event": "RunFinished"')]
     return dict(json.loads(finished[-1])["result"])
 
 
 def _read_run(run_id: str, journal: Path | str) -> dict[str, Any]:
-    data: dict[str, Any] = import_module("agentkit.journal").show(run_id, store=journal).as_dict()
-    return data
+    return agentkit.journal.show(run_id, store=journal).as_dict()
 
 
-@click.command("replay", short_help="Repeat a recorded run.")
+@click.command("replay")
 @click.argument("file", type=FILE)
 @agent_options
 @click.option("--execute", is_flag=True, help="Run the tools; without it, the recorded results are used.")
@@ -236,7 +231,7 @@ JOURNAL_OPTIONS = ("prune", "check", "salvage")
 """The options of `agentkit runs` that need a run, and those about the whole journal."""
 
 
-@click.command("resume", short_help="Continue a stopped run.")
+@click.command("resume")
 @click.argument("run_id", required=False)
 @agent_options
 @click.option("--go-on", is_flag=True, help="Continue although the tools or the instruction have changed.")
@@ -251,7 +246,7 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
     """
     journal = journal or DEFAULT_JOURNAL
     if run_id is None:
-        _print_runs(import_module("agentkit.journal").runs(journal, unfinished=True), "no run is waiting to continue")
+        _print_runs(agentkit.journal.runs(journal, unfinished=True), "no run is waiting to continue")
         return
     changed: Any = "go on" if go_on else "refuse"
     session = agentkit.Session.resumed(run_id, journal, on_uncertain="ask", changed=changed)
@@ -262,7 +257,7 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
     print_answer(result.text)
 
 
-@click.command("runs", short_help="List, show and remove stored runs.")
+@click.command("runs")
 @click.argument("run_id", required=False)
 @click.option(
     "--journal",
@@ -294,36 +289,37 @@ def runs_command(run_id: str | None, journal: Path | str, limit: int | None, **o
     In a database that workers use, the list has the submitted runs with their states, costs and workers.
     """
     action = _find_action(run_id, options)
+    named = run_id or ""
     queued = {name: options[name] for name in ("state", "retry", "cancel")}
     if action in ("", "json") and manage_runs(journal, run_id, limit, as_json=options["json"], **queued):
         return
-    store = import_module("agentkit.journal")
-    repair = import_module("agentkit.sessions.journal.maintenance")
     if action == "check":
-        problems = repair.find_problems(journal)
+        problems = agentkit.extend.find_problems(journal)
         click.echo("\n".join(problems) or "no damage found")
         sys.exit(bool(problems))
     elif action == "salvage":
-        click.echo(f"{repair.salvage(journal, options['salvage'])} runs copied to {options['salvage']}")
+        click.echo(f"{agentkit.extend.salvage(journal, options['salvage'])} runs copied to {options['salvage']}")
     elif action == "prune":
-        click.echo(f"{store.prune(options['prune'], store=journal)} runs removed")
+        click.echo(f"{agentkit.journal.prune(options['prune'], store=journal)} runs removed")
     elif action == "export":
-        store.export(run_id, options["export"], store=journal)
+        agentkit.journal.export(named, options["export"], store=journal)
     elif action == "delete":
-        store.delete(run_id, store=journal)
+        agentkit.journal.delete(named, store=journal)
     elif action == "html":
-        store.show(run_id, store=journal).to_html(options["html"])
+        agentkit.journal.show(named, store=journal).to_html(options["html"])
     elif run_id is not None:
-        data = store.show(run_id, store=journal).as_dict()
+        data = agentkit.journal.show(run_id, store=journal).as_dict()
         if options["json"]:
             click.echo(dump_json(data, indent=2))
         else:
-            print_run_lines(import_module("agentkit.views.history").render_result_data(data))
+            print_run_lines(agentkit.extend.render_result_data(data))
     elif options["json"]:
-        listed = [{name: getattr(run, name) for name in LISTED_FIELDS} for run in store.runs(journal, limit=limit)]
+        listed = [
+            {name: getattr(run, name) for name in LISTED_FIELDS} for run in agentkit.journal.runs(journal, limit=limit)
+        ]
         click.echo(dump_json(listed, indent=2))
     else:
-        _print_runs(store.runs(journal, limit=limit), "the journal is empty")
+        _print_runs(agentkit.journal.runs(journal, limit=limit), "the journal is empty")
 
 
 def _find_action(run_id: str | None, options: Mapping[str, Any]) -> str:

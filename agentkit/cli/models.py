@@ -41,7 +41,7 @@ PROVIDER_STATES = {
 }
 
 
-@click.command("models", short_help="List models, and missing keys.")
+@click.command("models")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def models_command(as_json: bool) -> None:
     """List the providers: which are configured, and which variables are missing; nothing is sent.

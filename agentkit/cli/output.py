@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,8 +15,7 @@ import click
 
 import agentkit
 
-from ..core.ask_person import escape_unprintable
-from ..core.masking import mask, mask_data
+from ..extend import escape_unprintable, mask, mask_data
 
 FAILED = 1
 PAUSED = 3
@@ -33,14 +31,14 @@ def print_text(text: str) -> None:
 def print_answer(text: str) -> None:
     """Print an answer to standard output: as Markdown at a terminal with rich, unchanged for a program."""
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich"):
-        import_module("agentkit.views.rich_markdown").print_markdown(text)
+        agentkit.extend.print_markdown(text)
     else:
         print_text(text)
 
 
 def print_run_lines(lines: Iterable[Any]) -> None:
-    """Print the lines of a run, of `agentkit.views.history`."""
-    import_module("agentkit.views.history").print_lines(lines)
+    """Print the lines of a run, as `agentkit.extend.render_result_data` makes them."""
+    agentkit.extend.print_lines(lines)
 
 
 def dump_json(value: Any, indent: int | None = None) -> str:
@@ -96,7 +94,7 @@ def follow(events: Generator[Any, None, None], *listeners: Callable[[Any], None]
 def make_view(*, quiet: bool = False) -> Any:
     """Return a listener and context manager that shows a run on standard error; its `read` asks the person."""
     if quiet:
-        return import_module("agentkit.views.log").SilentView()
+        return agentkit.extend.SilentView()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich"):
-        return import_module("agentkit.views.terminal").LiveView()
-    return import_module("agentkit.views.log").PlainView()
+        return agentkit.extend.LiveView()
+    return agentkit.extend.PlainView()

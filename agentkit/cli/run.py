@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from hashlib import blake2b
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,9 +16,7 @@ import click
 
 import agentkit
 
-from ..core.labels import Label
-from ..core.masking import mask, mask_data
-from ..core.private_files import open_private
+from ..extend import Label, mask, mask_data, open_private
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
 from .attachments import ATTACH, join_query, read_attachments
 from .output import (
@@ -33,10 +30,10 @@ from .output import (
     print_error,
     print_note,
 )
-from .targets import FILE, keep_open
+from .targets import FILE
 
 
-@click.command("run", short_help="Answer a question with tools.")
+@click.command("run")
 @click.argument("question", nargs=-1)
 @agent_options
 @SESSION
@@ -104,7 +101,7 @@ def _has_messages(session: "agentkit.Session") -> bool:
 
 
 def _event_printer() -> Callable[[Any], None]:
-    encoder = import_module("agentkit.views.json_lines").EventEncoder()
+    encoder = agentkit.events.EventEncoder()
 
     def listen(event: Any) -> None:
         for entry in encoder.encode(event):
@@ -145,7 +142,7 @@ def _save_session(session: "agentkit.Session", file: Path | None) -> Path:
     return file
 
 
-@click.command("map", short_help="Answer a file of questions.")
+@click.command("map")
 @click.argument("queries", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @agent_options
 @click.option("--out", type=FILE, help="The file for the answers; default: standard output.")
@@ -172,13 +169,13 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
         print_note(f"{failed} of {len(lines)} queries failed before")
     agent = build_agent(**settings)
     is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
-    bar = import_module("agentkit.views.progress_bar").ProgressBar(len(wanted), None if is_watched else False)
+    bar = agentkit.extend.ProgressBar(len(wanted), None if is_watched else False)
     done = 0
     usage = agentkit.Usage()
     started = time.monotonic()
     try:
         answers = agent.imap(wanted, concurrency=concurrency)
-        with keep_open(agent.toolsets), _open(out) as file, bar, closing(answers) as arriving:
+        with agentkit.extend.opened_toolsets(agent.toolsets), _open(out) as file, bar, closing(answers) as arriving:
             for place, outcome in arriving:
                 failed += isinstance(outcome, Exception)
                 done += 1
@@ -198,7 +195,7 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
 def _print_total(usage: "agentkit.Usage", started: float) -> None:
     """Print the usage of all answers, if there was a request."""
     if usage.requests:
-        text = import_module("agentkit.views.lines").format_usage(usage, time.monotonic() - started)
+        text = agentkit.extend.format_usage(usage, time.monotonic() - started)
         print_note(f"{'total':<9}{text}")
 
 

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from inspect import isabstract, isclass, isfunction, signature
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +21,7 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..core.ask_person import ask_terminal, escape_unprintable
-from ..core.private_files import open_private
+from ..extend import ask_terminal, escape_unprintable, open_private
 
 PYPROJECT = "agentkit.pyproject"
 """The key of a click context's `meta` for the pyproject.toml that the defaults come from."""
@@ -213,8 +211,7 @@ def load_servers(configs: Sequence[str], **settings: Any) -> list[Any]:
     if not configs:
         return []
     try:
-        door = import_module("agentkit.mcp")
-        return [server for config in configs for server in door.MCPServer.from_config(config, **settings)]
+        return [server for config in configs for server in agentkit.mcp.MCPServer.from_config(config, **settings)]
     except (ImportError, agentkit.DefinitionError) as error:
         raise click.UsageError(str(error)) from error
 
@@ -228,19 +225,7 @@ def load_tools(targets: Sequence[str], configs: Sequence[str]) -> list[Any]:
 @contextmanager
 def open_registry(targets: Sequence[str], configs: Sequence[str]) -> "Iterator[agentkit.ToolRegistry]":
     """Yield all tools by name; the servers are open meanwhile."""
-    toolset = import_module("agentkit.tools.toolset")
-    tools, servers = toolset.split_toolsets(load_tools(targets, configs))
+    tools, servers = agentkit.extend.split_toolsets(load_tools(targets, configs))
     registry = agentkit.ToolRegistry(tools)
-    with keep_open(servers):
-        yield registry.merged(toolset.name_toolset_tools(servers, registry))
-
-
-@contextmanager
-def keep_open(servers: Sequence[Any]) -> Iterator[None]:
-    """Open servers for several runs, and close them at the end."""
-    toolset = import_module("agentkit.tools.toolset")
-    opened = []  # type: ignore[var-annotated]
-    with toolset.closing_toolsets(opened):
-        for _ in toolset.OpenToolsets(servers, opened).perform():
-            pass
-        yield
+    with agentkit.extend.opened_toolsets(servers):
+        yield registry.merged(agentkit.extend.name_toolset_tools(servers, registry))

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ import click
 
 import agentkit
 
-from ..core.portable import format_value
+from ..extend import format_value
 from .output import print_text
 from .targets import EXISTING_FILE, FILE, MCP, TOOLS, load_registry, load_servers, load_targets, open_registry
 
@@ -20,7 +19,7 @@ _LOCK_HELP = "Lock the tools of the MCP servers in this file instead."
 _OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes instead."
 
 
-@click.command("tools", short_help="List the tools.")
+@click.command("tools")
 @TOOLS
 @MCP
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
@@ -36,7 +35,6 @@ def tools_command(targets: Sequence[str], configs: Sequence[str], as_json: bool,
 
 def print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool = False) -> None:
     """Print tools: names, parameters, descriptions, and what they may do."""
-    roles: Any = import_module("agentkit.tools.roles")
     if as_json:
         _print_json(
             [
@@ -46,9 +44,9 @@ def print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool = False) -> 
                     "parameters": tool.parameters,
                     "effect": tool.effect,
                     "trust": tool.trust,
-                    "egress": roles.sends_outside(tool),
+                    "egress": agentkit.extend.sends_outside(tool),
                     "readers": None if tool.readers is None else [*tool.readers],
-                    "roles": roles.list_roles(tool),
+                    "roles": agentkit.extend.list_roles(tool),
                 }
                 for tool in registry.values()
             ]
@@ -62,7 +60,7 @@ def print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool = False) -> 
             print_text(f"    {notes}")
 
 
-@click.command("schema", short_help="Print a tool's schema.")
+@click.command("schema")
 @click.argument("name")
 @TOOLS
 @click.option(
@@ -106,7 +104,7 @@ def print_findings(findings: Sequence[Any], costs: Mapping[str, int]) -> None:
     print_text(f"tokens per request (characters of the OpenAI JSON / 4): {sum(costs.values())} ({listed})")
 
 
-@click.command("lint", short_help="Check tools for problems.")
+@click.command("lint")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print findings and token counts as JSON.")
@@ -115,10 +113,9 @@ def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
 
     Exit codes: 0 no errors, 1 errors (with --strict: or warnings), 2 wrong usage.
     """
-    linter = import_module("agentkit.tools.lint")
     entries = load_targets(targets)
-    findings = linter.lint(entries)
-    costs: dict[str, int] = linter.estimate_tokens(entries)
+    findings = agentkit.lint(entries)
+    costs = agentkit.extend.estimate_tokens(entries)
     if as_json:
         _print_json({"findings": [asdict(finding) for finding in findings], "tokens": costs})
     else:
@@ -127,7 +124,7 @@ def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     sys.exit(any(finding.severity in failing for finding in findings))
 
 
-@click.command("lock", short_help="Store schemas, or check for changes.")
+@click.command("lock")
 @TOOLS
 @click.option("--mcp", "config", type=EXISTING_FILE, metavar="FILE", help=_LOCK_HELP)
 @click.option("--file", type=FILE, help="The file with the schemas; default: agentkit.lock.json, or FILE.lock.json.")
@@ -144,15 +141,14 @@ def lock_command(targets: Sequence[str], config: Path | None, file: Path | None,
     if config is not None:
         _lock_servers(config, file, check=check)
         return
-    lockfile = import_module("agentkit.tools.lock")
     file = file or Path("agentkit.lock.json")
-    current = lockfile.lock(load_registry(targets))
+    current = agentkit.lock(load_registry(targets))
     try:
         if not check:
-            file.write_text(lockfile.format_lock(current), encoding="utf-8")
+            file.write_text(agentkit.extend.format_lock(current), encoding="utf-8")
             print_text(f"{file}: {len(current['tools'])} tools")
             return
-        changes = lockfile.compare_locks(lockfile.read_lock(file.read_text(encoding="utf-8")), current)
+        changes = agentkit.compare_locks(agentkit.extend.read_lock(file.read_text(encoding="utf-8")), current)
     except (OSError, ValueError, RecursionError, agentkit.DefinitionError) as error:
         raise click.UsageError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     for change in changes:
@@ -162,18 +158,17 @@ def lock_command(targets: Sequence[str], config: Path | None, file: Path | None,
 
 def _lock_servers(config: Path, file: Path | None, *, check: bool) -> None:
     servers = load_servers([str(config)], lock=False)
-    lockfile = import_module("agentkit.mcp.lock")
-    file = file or lockfile.lock_path(config)
+    file = file or agentkit.mcp.lock.lock_path(config)
     try:
-        locked = lockfile.read_servers(file) if check else {}
-        current = lockfile.lock_servers(servers)
+        locked = agentkit.mcp.lock.read_servers(file) if check else {}
+        current = agentkit.mcp.lock.lock_servers(servers)
         if not check:
-            file.write_text(lockfile.format_servers(current), encoding="utf-8")
+            file.write_text(agentkit.mcp.lock.format_servers(current), encoding="utf-8")
             print_text(f"{file}: {sum(map(len, current.values()))} tools of {len(current)} servers")
             return
     except (OSError, agentkit.DefinitionError) as error:
         raise click.UsageError(str(error)) from error
-    changes = lockfile.compare_servers(locked, current)
+    changes = agentkit.mcp.lock.compare_servers(locked, current)
     for change in changes:
         print_text(change)
     sys.exit(bool(changes))
@@ -184,14 +179,15 @@ def _describe_safety(tool: "agentkit.JsonTool[..., Any]") -> str:
     notes = ["returns untrusted text"] if tool.is_untrusted else []
     if isinstance(tool.trust, Mapping):
         notes = [f"returns untrusted text, but for {', '.join(tool.trust)}"]
-    roles: Any = import_module("agentkit.tools.roles")
     if tool.readers is not None:
         notes.append(f"results may be read by {', '.join(tool.readers) or 'no recipient'}")
-    if roles.may_have_effect(tool):
+    if agentkit.extend.may_have_effect(tool):
         effect = tool.effect or "effect not declared"
-        notes.append(" and ".join(filter(None, [effect, "sends data outside" if roles.sends_outside(tool) else ""])))
-        is_declared = roles.is_consequential(tool)  # else its destinations count
-        listed = roles.list_roles(tool).items()
+        notes.append(
+            " and ".join(filter(None, [effect, "sends data outside" if agentkit.extend.sends_outside(tool) else ""]))
+        )
+        is_declared = agentkit.extend.is_consequential(tool)  # else its destinations count
+        listed = agentkit.extend.list_roles(tool).items()
         notes += [f"{name}: {role}" for name, role in listed if is_declared or role == "destination"]
     return "; ".join(notes)
 

@@ -160,3 +160,18 @@ def is_open(messages: Sequence[Message]) -> bool:
         if message.get("content") == ANSWER_RESULT:
             return False
     return False
+
+
+def undo_last_question(history: list[Message]) -> str | None:
+    """Remove the last question of a conversation and all messages after it.
+
+    Returns:
+        The text of the question; None if the conversation has no question.
+    """
+    for place in reversed(range(len(history))):
+        message = history[place]
+        text = text_of(message)
+        if message["role"] == "user" and text != REMINDER:
+            del history[place:]
+            return text
+    return None

@@ -100,6 +100,20 @@ def closing_toolsets(opened: list[Toolset]) -> Iterator[None]:
             run_coroutine(_close(opened))
 
 
+@contextmanager
+def opened_toolsets(toolsets: Sequence[Toolset]) -> Iterator[None]:
+    """Open toolsets for the body, which may have several runs, and close them at its end.
+
+    Raises:
+        Exception: What the first toolset raised that could not be opened; the others are closed.
+    """
+    opened: list[Toolset] = []
+    with closing_toolsets(opened):
+        for _ in OpenToolsets(toolsets, opened).perform():
+            pass
+        yield
+
+
 @asynccontextmanager
 async def aclosing_toolsets(opened: list[Toolset]) -> AsyncGenerator[None, None]:
     """Do `closing_toolsets` on the running event loop, to the end even if the task is cancelled."""

@@ -7,8 +7,9 @@ import pytest
 
 from agentkit import Session
 from agentkit.agents.backends import load_in_background
-from agentkit.cli.chat import Chat, undo_last_question
+from agentkit.cli.chat import Chat
 from agentkit.engine.loop import REMINDER
+from agentkit.extend import undo_last_question
 
 
 @pytest.fixture
@@ -110,10 +111,10 @@ def test_the_question_is_taken_back_not_a_reminder_of_the_loop():
         {"role": "assistant", "content": "d"},
         {"role": "user", "content": REMINDER},
     ]
-    assert undo_last_question(session) == "c"
+    assert undo_last_question(session.messages) == "c"
     assert [message["content"] for message in session.messages] == ["s", "a", "b"]
-    assert undo_last_question(session) == "a"
-    assert undo_last_question(session) is None
+    assert undo_last_question(session.messages) == "a"
+    assert undo_last_question(session.messages) is None
 
 
 class TestAtATerminal:

@@ -123,7 +123,7 @@ def test_each_command_says_what_it_does(run):
     assert 'eval "$(_AGENTKIT_COMPLETE=bash_source agentkit)"' in listed
     assert "..." not in listed.partition("Commands:")[2].replace("ARGS...", "")
     for command in COMMANDS:
-        assert run(command.name, "-h").exit_code == 0
+        assert run(command, "-h").exit_code == 0
 
 
 def test_the_shell_completes_commands_options_and_models(folder):
