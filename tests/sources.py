@@ -22,8 +22,15 @@ def each_path(paths: Iterable[Path]) -> pytest.MarkDecorator:
 
 @lru_cache(maxsize=2)
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Return all nodes of a Python file, the module first."""
-    return tuple(ast.walk(ast.parse(path.read_text())))
+    """Return the nodes of a Python file, the module first, without those that have no fields, such as operators."""
+    nodes: list[ast.AST] = [ast.parse(path.read_text())]
+    for node in nodes:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            for inner in value if isinstance(value, list) else (value,):
+                if isinstance(inner, ast.AST) and inner._fields:
+                    nodes.append(inner)
+    return tuple(nodes)
 
 
 def statements_in(node: ast.AST) -> Iterator[ast.AST]:

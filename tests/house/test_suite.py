@@ -54,13 +54,13 @@ def test_that_comes_later():
 '''
 
 
-PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:respx")
-"""Slow to import, and without a part in these tests."""
+FASTER = ("-p", "no:hypothesispytest", "-p", "no:respx", "--assert=plain")
+"""Plugins that are slow to import and rewritten assertions have no part in these tests."""
 
 
 def suite(folder: Path, *options: str) -> str:
     """Return what pytest prints for the tests in a folder: with the settings of this suite, in a shell's background."""
-    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-c", TESTS.parent / "pyproject.toml", *PLUGINS]
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-c", TESTS.parent / "pyproject.toml", *FASTER]
 
     def ignore() -> None:
         for number in (signal.SIGINT, signal.SIGQUIT):

@@ -6,6 +6,7 @@ import re
 import tokenize
 from pathlib import Path
 
+import pytest
 from sources import BUNDLED, PACKAGE, ROOT, TESTS, each_path, statements_in
 
 BANNED = re.compile(
@@ -15,6 +16,9 @@ BANNED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Dialect: verbs of saying for what a program does, coined nouns, negation by "none"; see docs/contributing/style.md."""
+
+PERHAPS = re.compile(BANNED.pattern.replace("[.;:]", "[^ \\w]"), BANNED.flags)
+"""Finds what `BANNED` may find in a docstring or a comment, in the whole text of a file."""
 
 
 def files():
@@ -50,9 +54,27 @@ def prose_of(path: Path):
 def test_prose_is_plain(path):
     if path == ROOT / "docs" / "contributing" / "style.md":  # it lists the words
         return
+    if not PERHAPS.search(path.read_text()):
+        return
     found = [
         f"{path.name}:{line + text.count(chr(10), 0, match.start())} {match[0]!r}"
         for line, text in prose_of(path)
         for match in BANNED.finditer(text)
     ]
     assert not found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Lest it fails."""',
+        "x = 1  # what came of it",
+        'def f():\n    """Return all of it"""',
+        "class A:\n    'None of it'",
+    ],
+)
+def test_a_banned_word_is_found_in_docstrings_and_comments(tmp_path, text):
+    path = tmp_path / "module.py"
+    path.write_text(text)
+    with pytest.raises(AssertionError, match=r"module\.py:"):
+        test_prose_is_plain(path)
