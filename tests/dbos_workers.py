@@ -1,16 +1,9 @@
-"""What workers in other processes did, and waiting for it."""
+"""The runs of workers in other processes."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from agentkit.dbos import Client, RunHandle, RunStatus
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    """Wait for a condition that a look into the database decides."""
-    while not holds():
-        time.sleep(0.05)
 
 
 def check_effects(made: list[str], statuses: Sequence[RunStatus], steps: int) -> int:

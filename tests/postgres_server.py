@@ -11,13 +11,13 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from small_disk import SmallDisk, small_disk
+from waiting import noting, wait_until
 
 OWNER = "agentkit"
 MEMORY = Path("/dev/shm")
@@ -87,13 +87,9 @@ class PostgresServer:
             self.process = subprocess.Popen(
                 **self._run("postgres", "-D", self.folder / "data", *options), stdout=log, stderr=log
             )
-        end = time.monotonic() + 90
-        while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > end:
-                self.process.kill()
-                self.process.wait()
-                raise AssertionError((self.log).read_text()[-2000:])
-            time.sleep(0.03)
+        with noting(lambda: self.log.read_text()[-2000:]):
+            wait_until(lambda: self.process.poll() is not None or self._answers())
+            assert self.process.poll() is None, "the server ended"
 
     def _run(self, program: str, *words: Any) -> dict[str, Any]:
         """Return how subprocess starts a program of the server."""

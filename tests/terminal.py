@@ -3,12 +3,12 @@
 import fcntl
 import os
 import pty
-import select
 import signal
 import struct
 import sys
 import termios
-import time
+
+from waiting import noting
 
 NO_ANSWERS = {"PROMPT_TOOLKIT_NO_CPR": "1"}
 """This terminal does not tell where its cursor is."""
@@ -31,12 +31,11 @@ class Terminal:
         self.code: int | None = None
         self._over = False
 
-    def expect(self, text: str, seconds: float = 90) -> None:
+    def expect(self, text: str) -> None:
         """Wait until `text` comes, after what was waited for last."""
-        end = time.monotonic() + seconds
-        while text not in self.text[self._seen :]:
-            if not self._read(end - time.monotonic()):
-                raise AssertionError(f"{text!r} did not come; there is: {self.text[self._seen :]!r}")
+        with noting(lambda: f"There is: {self.text[self._seen :]!r}"):
+            while text not in self.text[self._seen :]:
+                assert self._read(), f"the program ended before {text!r} came"
         self._seen = self.text.index(text, self._seen) + len(text)
 
     def expect_prompt(self) -> None:
@@ -53,11 +52,11 @@ class Terminal:
         self.send(f"{line}\n")
         self.expect(answer)
 
-    def end(self, seconds: float = 90) -> int:
+    def end(self) -> int:
         """Wait for the end; returns the exit code."""
-        end = time.monotonic() + seconds
-        while self._read(end - time.monotonic()):
-            pass
+        with noting(lambda: f"There is: {self.text[self._seen :]!r}"):
+            while self._read():
+                pass
         return self.close()
 
     def close(self) -> int:
@@ -68,9 +67,8 @@ class Terminal:
             os.close(self.side)
         return self.code
 
-    def _read(self, seconds: float) -> bool:
-        if seconds <= 0 or not select.select([self.side], [], [], seconds)[0]:
-            return False
+    def _read(self) -> bool:
+        """Wait for text, and return whether some came; without, the program has ended."""
         try:
             data = os.read(self.side, 65536)
         except OSError:

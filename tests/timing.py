@@ -1,21 +1,8 @@
-"""Time in tests that also holds on a machine that is slow or busy: no test compares with a number of seconds.
-
-A test waits for an event, not for a moment. What must not be waited for lasts `HANGS` seconds, longer than a test may
-take. CPU time is compared with a control that is measured beside it.
-"""
+"""CPU time in tests that also holds on a slow or busy machine: a control is measured beside it."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-
-HANGS = 600.0
-"""Seconds that a tool, a server or a wait lasts that a test abandons: pytest ends a test that waits for it."""
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for a condition; pytest ends a test in which it never holds."""
-    while not condition():
-        time.sleep(0.002)
 
 
 def control_seconds() -> float:

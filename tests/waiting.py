@@ -1,12 +1,24 @@
-"""Wait for what another process or thread does, where no event tells that it is done."""
+"""How tests wait: for an event or a condition, never for a moment, so that they also hold on a slow or busy machine."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+HANGS = 600.0
+"""Seconds that a tool, a server or a wait lasts that a test abandons: pytest ends a test that waits for it."""
 
 
-def wait_until(holds: Callable[[], object], seconds: float = 30.0) -> None:
-    """Return as soon as a condition holds; fail if it does not within `seconds`."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"it did not happen within {seconds} s"
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait for a condition that no event reports; pytest ends a test in which it never holds, and shows its line."""
+    while not condition():
         time.sleep(0.005)
+
+
+@contextmanager
+def noting(describe: Callable[[], object]) -> Iterator[None]:
+    """Add a description to the error of a block, that of a wait which pytest ends included."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(str(describe()))
+        raise

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from timing import HANGS
+from waiting import HANGS
 
 from agentkit import JsonAgent, RunStopped, Session, check_history
 from agentkit.core.threads import count_abandoned

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 from ddgs.http_client import HttpClient
-from timing import HANGS, takes_at_most
+from timing import takes_at_most
+from waiting import HANGS
 
 import agentkit_tools.web as web
 from agentkit import ToolError

@@ -4,7 +4,7 @@ import threading
 from contextvars import ContextVar
 
 import pytest
-from timing import HANGS, wait_until
+from waiting import HANGS, wait_until
 
 from agentkit import http
 from agentkit.core.threads import count_abandoned

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from waiting import noting, wait_until
 
 from agentkit import DefinitionError
 from agentkit.dbos import Client
@@ -33,11 +34,10 @@ class WorkerProcess:
             self.process = subprocess.Popen(command, env=environment, stderr=log, stdout=log, cwd=folder)
 
     def wait_ready(self) -> "WorkerProcess":
-        end = time.monotonic() + 120
-        while not re.search(r"^worker \S+ executes", self.log.read_text(), re.M):
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < end, self.log.read_text()
-            time.sleep(0.05)
+        ready = re.compile(r"^worker \S+ executes", re.M)
+        with noting(self.log.read_text):
+            wait_until(lambda: self.process.poll() is not None or ready.search(self.log.read_text()))
+            assert self.process.poll() is None, "the worker ended"
         return self
 
     def signal(self, number: int) -> None:

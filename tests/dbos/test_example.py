@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dbos_workers import wait_until
+from waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "workers"

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from dbos_workers import check_finished, submit, wait_until
+from dbos_workers import check_finished, submit
 from postgres_server import PostgresServer, running_server, why_not
+from waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 

@@ -4,8 +4,9 @@ import time
 from contextlib import closing
 
 import pytest
-from dbos_workers import check_finished, submit, wait_until
+from dbos_workers import check_finished, submit
 from network import Network
+from waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 

@@ -15,7 +15,8 @@ from dataclasses import replace
 import psycopg
 import pytest
 from dbos._migration import get_dbos_migrations
-from dbos_workers import check_effects, wait_until
+from dbos_workers import check_effects
+from waiting import wait_until
 
 from agentkit import Paused, RunError, RunStopped, Session
 from agentkit.dbos import Client, Workers

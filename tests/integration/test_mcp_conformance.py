@@ -5,10 +5,10 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 HERE = Path(__file__).parent
 SUITE = HERE.parents[1] / ".cache/integration/node_modules/@modelcontextprotocol/conformance/dist/index.js"
@@ -50,11 +50,8 @@ def url():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen([sys.executable, str(HERE / "conformance_server.py"), str(port)], env=environment)
     try:
-        until = time.monotonic() + 60
-        while not _is_open(port):
-            assert process.poll() is None, "the server ended"
-            assert time.monotonic() < until, "the server does not answer"
-            time.sleep(0.05)
+        wait_until(lambda: process.poll() is not None or _is_open(port))
+        assert process.poll() is None, "the server ended"
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()

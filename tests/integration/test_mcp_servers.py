@@ -7,12 +7,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import wait_until
 
 from agentkit import JsonAgent
 from agentkit.events import Progress
@@ -55,10 +55,9 @@ def run(world, server: MCPServer, *calls, **settings) -> list[str]:
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     yield
-    until = time.monotonic() + 20
-    while found := [child for child in psutil.Process().children(recursive=True) if "mcp" in " ".join(child.cmdline())]:
-        assert time.monotonic() < until, found
-        time.sleep(0.05)
+    wait_until(
+        lambda: not [child for child in psutil.Process().children(recursive=True) if "mcp" in " ".join(child.cmdline())]
+    )
 
 
 def test_server_everything(world):
@@ -203,10 +202,7 @@ def test_server_everything_over_streamable_http(world):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(["node", str(script), "streamableHttp"], env=environment, **quiet)
     try:
-        until = time.monotonic() + 20
-        while not answers(port):
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_until(lambda: answers(port))
         server = MCPServer(url=f"http://127.0.0.1:{port}/mcp", **SETTINGS)
         assert run(world, server, call("echo", message="hi"), call("get-sum", a=1, b=2))[0] == "Echo: hi"
     finally:
@@ -218,6 +214,7 @@ CLIENT = """
 import sys
 from agentkit import JsonAgent
 from agentkit.mcp import MCPServer
+from waiting import wait_until
 from agentkit.testing import ScriptedModel, call
 with MCPServer(url=sys.argv[-1], trust="trusted", effects={"*": "read"}) as server:
     calls = [call(name, **({"a": 5, "b": 3} if name == "add_numbers" else {})) for name in server.tools]

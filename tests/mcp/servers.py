@@ -5,13 +5,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
+from waiting import noting, wait_until
 
 from agentkit.mcp import MCPServer
 from agentkit.testing import call
@@ -38,10 +38,8 @@ def over_http(script: str, *arguments: str, **how: Any) -> Iterator[tuple[int, s
         [sys.executable, path, str(port), *arguments], stderr=subprocess.DEVNULL, text=True, **how
     )
     try:
-        until = time.monotonic() + 90
-        while not _is_open(port):
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until(lambda: process.poll() is not None or _is_open(port))
+        assert process.poll() is None, "the server ended"
         yield port, process
     finally:
         process.kill()
@@ -64,17 +62,13 @@ def inside(text: str) -> str:
     return "\n".join(text.split("\n")[2:-1]) if text.startswith("<untrusted") else text
 
 
-def leftovers() -> list[str]:
-    """Return the threads and processes of servers that are still there after a moment."""
-    until = time.monotonic() + 60
-    while found := _find_leftovers():
-        if time.monotonic() > until:
-            return found
-        time.sleep(0.01)
-    return []
+def wait_until_nothing_is_left() -> None:
+    """Wait until the threads and processes of servers have ended."""
+    with noting(find_leftovers):
+        wait_until(lambda: not find_leftovers())
 
 
-def _find_leftovers() -> list[str]:
+def find_leftovers() -> list[str]:
     threads = [thread.name for thread in threading.enumerate() if "mcp" in thread.name or "waitpid" in thread.name]
     children = psutil.Process(os.getpid()).children(recursive=True)
     return threads + [line for line in map(_describe, children) if "scripted_server" in line]

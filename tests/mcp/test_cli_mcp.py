@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from servers import SCRIPT, leftovers
+from servers import SCRIPT, wait_until_nothing_is_left
 
 from agentkit.cli import main
 
@@ -21,7 +21,7 @@ def run(tmp_path, monkeypatch):
     entry = {"command": sys.executable, "args": [str(SCRIPT), "Scripted"], "effects": {"*": "read"}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"far": entry}}))
     yield lambda *arguments, **settings: CliRunner().invoke(main, arguments, **settings)
-    assert leftovers() == []
+    wait_until_nothing_is_left()
 
 
 def test_tools_lists_those_of_the_servers(run):

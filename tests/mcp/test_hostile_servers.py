@@ -6,8 +6,8 @@ import threading
 import time
 
 import pytest
-from servers import ANSWER, contents, leftovers, scripted
-from timing import wait_until
+from servers import ANSWER, contents, scripted, wait_until_nothing_is_left
+from waiting import wait_until
 
 from agentkit import JsonAgent, JsonTool, RunStopped
 from agentkit.events import Progress, ServerLogged
@@ -18,7 +18,7 @@ from agentkit.testing import ScriptedModel, call
 def _nothing_is_left():
     threads = threading.active_count()
     yield
-    assert leftovers() == []
+    wait_until_nothing_is_left()
     wait_until(lambda: threading.active_count() <= threads + 3)  # the background loops of the runs stay
 
 

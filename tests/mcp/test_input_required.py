@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from servers import ANSWER, contents, leftovers, scripted
+from servers import ANSWER, contents, scripted, wait_until_nothing_is_left
 
 from agentkit import JsonAgent, Paused, RunError, Session
 from agentkit.extend import LiveRespondent, enclose
@@ -19,7 +19,7 @@ from agentkit.testing import ScriptedModel, call, calls
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     yield
-    assert leftovers() == []
+    wait_until_nothing_is_left()
 
 
 BOOK = call("book", room="12")

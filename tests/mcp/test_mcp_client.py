@@ -5,7 +5,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from servers import ANSWER, contents, inside, leftovers, scripted
+from servers import ANSWER, contents, inside, scripted, wait_until_nothing_is_left
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunError
 from agentkit.core.labels import Label
@@ -17,7 +17,7 @@ from agentkit.testing import ScriptedModel, call
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     yield
-    assert leftovers() == []
+    wait_until_nothing_is_left()
 
 
 def run(world, server: MCPServer, *calls, events: list | None = None, **settings):

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from servers import ANSWER, SCRIPT, contents, leftovers, scripted
+from servers import ANSWER, SCRIPT, contents, scripted, wait_until_nothing_is_left
 
 from agentkit import DefinitionError, JsonAgent
 from agentkit.mcp import MCPServer
@@ -15,7 +15,7 @@ from agentkit.testing import ScriptedModel, call
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     yield
-    assert leftovers() == []
+    wait_until_nothing_is_left()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from pydantic import BaseModel
-from servers import leftovers
+from servers import wait_until_nothing_is_left
 from starlette.testclient import TestClient
 
 from agentkit import DefinitionError, Injected, JsonAgent, JsonTool, RunContext, ToolRegistry, ask_question, tool
@@ -336,4 +336,4 @@ def test_our_client_talks_with_our_server_over_standard_input_and_output(folder)
         result = agent.run("?")
     assert [each.value for each in result.calls[:2]] == [{"result": 3}, {"result": "x"}]
     assert "3\n3" not in result.calls[0].content
-    assert leftovers() == []
+    wait_until_nothing_is_left()

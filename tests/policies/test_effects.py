@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from clock import Clock
-from timing import wait_until
+from waiting import wait_until
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry, tool
 from agentkit.core.flow import adrive, apply_policies, around, ask, drive

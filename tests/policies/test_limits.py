@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_policy import Turns, drive_here
 from stacked_runs import Endless, run
-from timing import HANGS
+from waiting import HANGS
 
 from agentkit import DefinitionError, JsonAgent, LimitExceeded, ModelError, RunError
 from agentkit.core.enclosing import enclose

@@ -23,6 +23,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from stores import patch_append
+from waiting import wait_until
 
 from agentkit import JsonAgent, Paused, Session, tool
 from agentkit.core.messages import calls_of
@@ -63,10 +64,7 @@ def recorded(folder: Path) -> list[RunInfo]:
 
 
 def wait_for_the_dead(folder: Path) -> None:
-    end = time.monotonic() + 60
-    while any(run.state == "running" for run in recorded(folder)):
-        assert time.monotonic() < end, recorded(folder)
-        time.sleep(0.002)
+    wait_until(lambda: all(run.state != "running" for run in recorded(folder)))
 
 
 def wait_for_exit(children: list[int]) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from play import MAY_BE_LATE, MODELS, TEA, Play, answer_about_tea, calls, fail_once, final
-from timing import HANGS
+from waiting import HANGS
 
 from agentkit import ModelError
 

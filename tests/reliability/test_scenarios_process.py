@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from play import TEA, Play, Sleeps, call, calls, final, price_of
-from timing import HANGS, takes_at_most
+from timing import takes_at_most
+from waiting import HANGS
 
 from agentkit import JsonAgent, RunError, Session
 from agentkit.core.messages import pending_calls

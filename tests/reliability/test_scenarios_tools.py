@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 import pytest
 from play import TEA, Play, call, calls, final, price_of
-from timing import HANGS
+from waiting import HANGS
 
 from agentkit import DefinitionError, JsonAgent, tool
 from agentkit.core.flow import Event

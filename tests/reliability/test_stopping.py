@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from play import FASTER, TEA, Play, Sleeps, call, calls, final, price_of
-from timing import HANGS
+from waiting import HANGS
 
 from agentkit import JsonAgent, check_history
 from agentkit.core.messages import pending_calls

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from timing import HANGS
+from waiting import HANGS
 
 from agentkit.testing.server import ModelServer
 

@@ -31,7 +31,7 @@ from isolated import (
     talk,
     unpicklable,
 )
-from timing import wait_until
+from waiting import wait_until
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry
 from agentkit.core.context import Injected

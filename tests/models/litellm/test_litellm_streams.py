@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from timing import wait_until
+from waiting import wait_until
 from wire_providers import Play, Provider
 
 from agentkit.core.errors import ModelError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from raw_server import Line, SlowServer, drips_headers, drips_the_body, keeps_alive, silent
-from timing import HANGS, wait_until
+from waiting import HANGS, wait_until
 from wire_providers import Play, Provider
 
 from agentkit.core.errors import ModelError

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 
 import pytest
 from stores import patch_append, shorten_waits
-from timing import wait_until
+from waiting import wait_until
 
 from agentkit.sessions.journal.connections import open_store, opened_store
 from agentkit.sessions.journal.location import ConversationBusy, JournalError

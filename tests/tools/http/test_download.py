@@ -7,7 +7,7 @@ import zlib
 from contextlib import suppress
 
 import pytest
-from timing import HANGS
+from waiting import HANGS
 
 from agentkit import ToolError
 from agentkit.http import FetchSettings, settings

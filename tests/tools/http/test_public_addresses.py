@@ -2,7 +2,7 @@ import socket
 import threading
 
 import pytest
-from timing import HANGS
+from waiting import HANGS
 
 from agentkit import ToolError
 from agentkit.http import settings
