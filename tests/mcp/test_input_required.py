@@ -184,7 +184,7 @@ def test_a_question_during_two_calls_of_one_run_is_answered_by_its_person():
 
 KILLED = """
 import sys, time
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 from servers import ANSWER, scripted
 from pathlib import Path
 from agentkit import JsonAgent, Paused
@@ -207,7 +207,7 @@ except Paused as paused:
 def test_a_process_that_is_killed_while_a_server_waits_for_input_repeats_nothing(tmp_path):
     notes, effects, journal = (tmp_path / name for name in ("notes", "effects", "journal.db"))
     places = {"notes": str(notes), "effects": str(effects), "journal": str(journal)}
-    script = KILLED.format(tests=str(Path(__file__).parent), **places)
+    script = KILLED.format(tests=[str(folder) for folder in Path(__file__).parents[:2]], **places)
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     run_id = process.stdout.readline().strip()
     process.send_signal(signal.SIGKILL)

@@ -171,14 +171,21 @@ def test_tools_can_be_run_for_real(world, path):
     assert MADE == ["add", "look"]
 
 
-def test_errors_and_retries_are_recorded_and_nobody_waits(world, path):
+def test_errors_and_retries_are_recorded_and_replayed_without_their_waits(world, path):
     busy = ModelError("busy", kind="rate_limit", status=429, transient=True, retry_after=0.01)
-    world.run(agent_of(busy, *REPLIES, retries=2), "Go", record=path)
+    world.run(agent_of(*[busy] * 5, *REPLIES, retries=5), "Go", record=path)
     file = lines(path)
-    error = next(line for line in file if line["kind"] == "error")
-    error["retry_after"] = HANGS
-    path.write_text("\n".join(map(json.dumps, file)))
-    assert replayed(world, agent_of(retries=2), path).answer == "3"
+    errors = [line for line in file if line["kind"] == "error"]
+    seconds = []
+    for wait in (0.01, 9.0):
+        for error in errors:
+            error["retry_after"] = wait
+        path.write_text("\n".join(map(json.dumps, file)))
+        start = time.perf_counter()
+        assert replayed(world, agent_of(retries=5), path).answer == "3"
+        seconds.append(time.perf_counter() - start)
+    assert len(errors) == 5
+    assert seconds[1] < seconds[0] + 5 * 9
 
 
 def test_a_failed_run_fails_again_in_the_same_way(world, path):
