@@ -35,7 +35,7 @@ from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.roles import RUNS_AGENT
 from ..tools.settings import RepairMode
-from ..tools.toolset import Toolset, split_toolsets
+from ..tools.toolset import Toolset, name_toolset_tools, split_toolsets
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
 from . import batch
@@ -110,7 +110,6 @@ class JsonAgent(Generic[T]):
         DefinitionError: There are no tools, or a tool or a setting is not valid.
     """
 
-    tools = SpecPart[ToolRegistry]()
     toolsets = SpecPart[tuple[Toolset, ...]]()
     model = SpecPart[str | Model | None]()
     description = SpecPart[str]()
@@ -192,6 +191,17 @@ class JsonAgent(Generic[T]):
         )
         self.session = Session()
         self.spec.check(JsonAgent.__init__.__kwdefaults__ or ())
+
+    @property
+    def tools(self) -> ToolRegistry:
+        """The tools, with those that the toolsets list; a toolset has some once it was opened."""
+        own = self.spec.tools
+        listed = name_toolset_tools(self.toolsets, own)
+        return own.merged(listed) if listed else own
+
+    @tools.setter
+    def tools(self, tools: ToolRegistry) -> None:
+        self.spec = replace(self.spec, tools=tools)
 
     def __call__(self, query: Query | None = None, **how: Unpack[RunOptions]) -> T:
         """Answer `query` and return the answer; the agent's conversation continues from call to call.
@@ -311,7 +321,7 @@ class JsonAgent(Generic[T]):
         self.session.clear()
 
     def __repr__(self) -> str:
-        own = (tool.name for tool in self.tools.own_tools)
+        own = (tool.name for tool in self.spec.tools.own_tools)
         names = ", ".join([*own, *(f"{toolset.name}__*" for toolset in self.toolsets)])
         return mask(f"JsonAgent({names}; model={self._model_name()!r})")
 

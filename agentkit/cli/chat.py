@@ -369,9 +369,7 @@ class Chat:
         print_text(HELP_TEXT)
 
     def _list_tools(self) -> "list[agentkit.JsonTool[..., Any]]":
-        own = self.agent.tools
-        toolsets = self.agent.toolsets
-        return [*own.own_tools, *agentkit.extend.name_toolset_tools(toolsets, own)]
+        return self.agent.tools.own_tools
 
     def _tools(self, _: str) -> None:
         for tool in self._list_tools():

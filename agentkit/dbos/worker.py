@@ -216,7 +216,7 @@ class Execution:
         if found := store.read(sql, work.run):
             session = Session.resumed(work.run, journal, changed="go on")
             begun = Setup(*json.loads(found[0][0])) if found[0][0] else None
-            return session, [] if begun is None else begun.changes(Setup.of(agent.instruction, agent.tools))
+            return session, [] if begun is None else begun.changes(Setup.of(agent.instruction, agent.spec.tools))
         session = Session.open(work.session, journal) if work.session else Session()
         session.journaled = session.journaled or JournaledConversation(journal)
         session.journaled.next_run = work.run

@@ -28,9 +28,9 @@ from ..extend import (
     with_label,
 )
 from .config import ServerAuth, check_settings, derive_server_name, make_endpoint, read_config
-from .link import ServerLink, list_all
+from .link import ServerLink, StateRefused, list_all
 from .lock import find_locked, lock_path
-from .questions import Ask, find_ask, to_input_responses, to_questions
+from .questions import Ask, find_ask, to_input_responses, to_questions, was_repeated
 from .remote_tools import RemoteTools, read_contents, read_result, render_blocks
 
 T = TypeVar("T")
@@ -79,6 +79,7 @@ class MCPServer:
         trust: "trusted": the server's hints decide the effects of its tools, and its results are shown as they are.
             Otherwise its results are data that anyone may have written, and its hints can only make things stricter.
         effects: Effects of tools by patterns of their names, `{"delete_*": "danger"}`; they overrule the hints.
+        tools: Patterns of the names of the tools that are offered, `["read_*", "search"]`; default: all.
         timeout: Seconds until the server must be open.
         lock: A file that `agentkit lock --mcp` wrote: tools that are not in it are left out, and changed ones refused.
 
@@ -99,14 +100,15 @@ class MCPServer:
         prefix: str = "",
         trust: Trust = "untrusted",
         effects: Mapping[str, ToolEffect] | None = None,
-        timeout: float = 30.0,
+        tools: Sequence[str] = ("*",),
+        timeout: float = 60.0,
         lock: str | os.PathLike[str] | None = None,
     ) -> None:
         self.endpoint = make_endpoint(command, url, headers, env, cwd, auth)
         self.name = to_portable_name(name or derive_server_name(self.endpoint))
-        check_settings(self.name, trust, effects or {}, timeout)
+        check_settings(self.name, trust, effects or {}, tools, timeout)
         locked = None if lock is None else find_locked(lock, name or self.name)
-        self._tools = RemoteTools(self._call, prefix, trust, effects or {}, locked)
+        self._tools = RemoteTools(self._call, prefix, trust, effects or {}, locked, tools)
         self._link = ServerLink(self.name, self.endpoint, timeout, self._take_tools)
         self.offered: Sequence[types.Tool] = ()
         """What the server listed last, as the SDK's `Tool`."""
@@ -123,7 +125,7 @@ class MCPServer:
 
         `${NAME}` is replaced by an environment variable, `${NAME:-default}` also without one.  A server has `command`,
         `args`, `env`, `cwd`, or `url`, `headers`, `auth`; and of the keywords of `MCPServer` `prefix`, `trust`,
-        `effects` and `timeout`.  Servers with `"disabled": true` are left out.
+        `effects`, `tools` and `timeout`.  Servers with `"disabled": true` are left out.  Other keys cause a warning.
 
         Args:
             path: The file.
@@ -227,16 +229,27 @@ class MCPServer:
         self._listed = [*self._tools.make(tools), *([self._reader] if has_resources else [])]
 
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
-        options = to_input_responses(run.answered if run is not None else None)
+        answered = run.answered if run is not None else None
         ask = _on_this_loop(find_ask(self.name, run.call.id if run is not None and run.call is not None else ""))
-        result, unanswered = await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
+
+        async def send(options: Mapping[str, Any]) -> tuple[Any, str]:
+            return await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
+
+        is_repeated = False
+        try:
+            result, unanswered = await send(to_input_responses(answered))
+        except StateRefused as error:
+            if was_repeated(answered):
+                raise ToolError(f"the server {self.name!r} refused its own state of the call, twice") from error
+            is_repeated = True
+            result, unanswered = await send({})
         if unanswered:
             raise ToolError(
                 f"the server {self.name!r} asked a question in the middle of the call, which was dismissed: "
                 f"{unanswered}. The call ended with: {render_blocks(result.content).text}"
             )
         if isinstance(result, types.InputRequiredResult):
-            raise to_questions(self.name, result)
+            raise to_questions(self.name, result, is_repeated=is_repeated)
         if self._reader not in self._listed and any(isinstance(block, types.ResourceLink) for block in result.content):
             self._listed = [*self._listed, self._reader]
         return read_result(result)

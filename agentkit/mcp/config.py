@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import Any, Literal, TextIO, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 import httpx2
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -66,11 +68,15 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server that is reached by streamable HTTP; `headers` go with each request, `auth` is "oauth" or adds more."""
+    """A server that is reached by HTTP; `headers` go with each request, `auth` is "oauth" or adds more.
+
+    `is_legacy` is set for the transport of 2024-11-05, HTTP with SSE; otherwise it is streamable HTTP.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: ServerAuth = field(default=None, repr=False)
+    is_legacy: bool = False
 
     def __str__(self) -> str:
         return self.url
@@ -83,11 +89,17 @@ class Address:
             transport.status = response.status_code
 
         auth = StoredLogin(self.url).make_auth() if self.auth == "oauth" else self.auth
-        hooks = {"response": [note]}
+
+        def make_client(**_: Any) -> httpx2.AsyncClient:
+            hooks = {"response": [note]}
+            return httpx2.AsyncClient(headers=dict(self.headers), timeout=HTTP_TIMEOUT, auth=auth, event_hooks=hooks)
+
+        if self.is_legacy:
+            async with sse_client(self.url, httpx_client_factory=make_client) as (received, sent):
+                yield _WatchedStream(received, transport.end), sent
+            return
         async with (
-            httpx2.AsyncClient(
-                headers=dict(self.headers), timeout=HTTP_TIMEOUT, auth=auth, event_hooks=hooks
-            ) as client,
+            make_client() as client,
             streamable_http_client(self.url, http_client=client) as (received, sent),
         ):
             yield received, sent
@@ -180,12 +192,13 @@ class _StderrPipe:
                 self._loop.remove_reader(self._reader)
 
 
-_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+_INPUT = re.compile(r"\$\{input:\w+\}")
 _RUNNERS = frozenset({"uvx", "npx", "uv", "node", "python", "python3", "docker", "bunx", "deno", "pipx", "run"})
 """Words of a command that do not name the server."""
-_KEYWORDS = ("env", "cwd", "url", "headers", "auth", "prefix", "trust", "effects", "timeout")
+_KEYWORDS = ("env", "cwd", "url", "headers", "auth", "prefix", "trust", "effects", "tools", "timeout")
 _KEYS = (*_KEYWORDS, "command", "args", "disabled", "type", "transport")
-_TRANSPORTS = ("stdio", "http", "streamable-http", "streamable_http", "streamableHttp")
+_TRANSPORTS = ("stdio", "http", "sse", "streamable-http", "streamable_http", "streamableHttp")
 
 
 def make_endpoint(
@@ -220,10 +233,12 @@ def make_endpoint(
     return Command(words, _check_texts("env", env), None if cwd is None else os.fspath(cwd))
 
 
-def check_settings(name: str, trust: Any, effects: Any, timeout: Any) -> None:
+def check_settings(name: str, trust: Any, effects: Any, tools: Any, timeout: Any) -> None:
     """Raise `DefinitionError` for a setting of a server that is not valid."""
     if trust not in get_args(Trust):
         raise DefinitionError(f"MCPServer {name!r}: trust must be 'trusted' or 'untrusted', got {trust!r:.80}")
+    if isinstance(tools, str) or not isinstance(tools, Sequence) or not all(isinstance(one, str) for one in tools):
+        raise DefinitionError(f"MCPServer {name!r}: tools must be a list of name patterns, got {tools!r:.80}")
     if not isinstance(effects, Mapping):
         raise DefinitionError(f"MCPServer {name!r}: effects must be a dict of name patterns, got {effects!r:.80}")
     for pattern, effect in effects.items():
@@ -254,7 +269,7 @@ def read_config(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """
     place = os.fspath(path)
     data = read_json(path)
-    servers = data.get("mcpServers") if isinstance(data, dict) else None
+    servers = data.get("mcpServers", data.get("servers")) if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise DefinitionError(f'{place}: expected {{"mcpServers": {{"name": {{"command": "...", "args": [...]}}}}}}.')
     for name, entry in servers.items():
@@ -274,10 +289,10 @@ def read_json(path: str | os.PathLike[str], remedy: str = "") -> Any:
 
 
 def _to_keywords(name: str, entry: dict[str, Any], place: str) -> dict[str, Any]:
-    for key in entry.keys() - set(_KEYS):
+    for key in sorted(entry.keys() - set(_KEYS)):
         close = get_close_matches(key, _KEYS, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise DefinitionError(f"{place} has an unknown key {key!r}.{hint} Keys: {', '.join(sorted(_KEYS))}.")
+        hint = f"Did you mean {close[0]!r}?" if close else f"Keys: {', '.join(sorted(_KEYS))}."
+        warnings.warn(f"{place}: the key {key!r} is ignored. {hint}", stacklevel=2)
     transport = entry.get("type", entry.get("transport", "stdio"))
     if transport not in _TRANSPORTS:
         raise DefinitionError(
@@ -304,6 +319,10 @@ def _expand(value: Any, place: str) -> Any:
         return found
 
     if isinstance(value, str):
+        if asked := _INPUT.search(value):
+            raise DefinitionError(
+                f"{place}: {asked[0]} is asked by an editor. Write an environment variable, ${{NAME}}."
+            )
         return _VARIABLE.sub(find, value)
     if isinstance(value, dict):
         return {key: _expand(entry, place) for key, entry in value.items()}

@@ -8,19 +8,20 @@ import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import anyio
 import mcp_types as types
 from mcp import Client, MCPError
-from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, METHOD_NOT_FOUND
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from .. import RunContext, RunError, ToolError
 from ..events import ServerLogged
 from ..extend import Channel, mask
-from .config import Endpoint, Transport
+from .config import Address, Endpoint, Transport
 from .questions import Ask, OpenCall, answer_for
 
 MAX_PAGES = 100
@@ -47,6 +48,7 @@ class Connection:
         on_log: Called with each log message of the server.
 
     Attributes:
+        endpoint: Where the server is.
         calls: The calls that the server works on, the oldest first.
     """
 
@@ -57,7 +59,7 @@ class Connection:
         on_tools: Callable[[Sequence[types.Tool], bool], None],
         on_log: Callable[[types.LoggingMessageNotificationParams], None],
     ) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._timeout = timeout
         self._on_tools = on_tools
         self._on_log = on_log
@@ -106,7 +108,7 @@ class Connection:
 
     async def _serve(self) -> None:
         client = Client(
-            self._endpoint.connect(self.transport),
+            self.endpoint.connect(self.transport),
             logging_callback=self._log,
             log_level="info",
             message_handler=self._receive,
@@ -253,11 +255,19 @@ MAX_REASON_CHARS = 1_000
 """Characters of an error that a server causes."""
 BAD_REQUEST = 400
 UNAUTHORIZED = 401
+NOT_FOUND = 404
+NO_STREAMABLE_HTTP = (BAD_REQUEST, NOT_FOUND, 405)
+"""The HTTP statuses after which a client tries HTTP with SSE.  Source: the protocol's page about transports."""
+PATHS = "Most servers answer at a path, /mcp or the older /sse."
 LOGIN = 'Run: agentkit mcp login URL, and give auth="oauth"; or give the token in headers='
 MAX_BURST = 100
 """Events of one call, or of a server's log, that are passed on at once; after that, `MAX_EVENTS_PER_SECOND`."""
 MAX_EVENTS_PER_SECOND = 20.0
 UNKNOWN_EFFECT = "it is not known whether the call had an effect. Find that out before it is called again."
+
+
+class StateRefused(Exception):
+    """A server refused its own state of a call: it was started again meanwhile, or the state is too old."""
 
 
 class ServerLink:
@@ -329,8 +339,21 @@ class ServerLink:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            raise RunError(self._describe_failure(error, connection.transport)) from error
+            return await self._connect_by_sse(error, connection)
         return connection
+
+    async def _connect_by_sse(self, error: BaseException, failed: Connection) -> Connection:
+        """Return a connection by HTTP with SSE, the transport before streamable HTTP, where the server may have it."""
+        failure = RunError(self._describe_failure(error, failed.transport))
+        endpoint = failed.endpoint
+        if not isinstance(endpoint, Address) or endpoint.is_legacy or failed.transport.status not in NO_STREAMABLE_HTTP:
+            raise failure from error
+        self._endpoint = replace(endpoint, is_legacy=True)
+        try:
+            return await self.connect()
+        except RunError:
+            self._endpoint = endpoint
+            raise failure from error
 
     async def call(
         self,
@@ -347,6 +370,7 @@ class ServerLink:
 
         Raises:
             ToolError: The call failed; the text is for the model.
+            StateRefused: The server does not take its own state of the call again, so nothing was done.
         """
         try:
             connection = await self.connect()
@@ -364,6 +388,8 @@ class ServerLink:
             is_abandoned = True
             raise
         except MCPError as error:
+            if error.code == INVALID_PARAMS and options.get("request_state") is not None:
+                raise StateRefused from error
             raise ToolError(self._describe_error(error)) from error
         except ValidationError as error:
             raise ToolError(
@@ -402,7 +428,8 @@ class ServerLink:
 
     def _describe_failure(self, error: BaseException, transport: Transport) -> str:
         if isinstance(error, TimeoutError):
-            reason = f"no answer within {self._timeout:g} seconds"
+            hint = f". {PATHS}" if isinstance(self._endpoint, Address) else ""
+            reason = f"no answer within {self._timeout:g} seconds{hint}"
         elif isinstance(error, FileNotFoundError):
             reason = f"there is no program {error.filename!r}"
         elif transport.status == UNAUTHORIZED and not isinstance(error, RunError):
@@ -410,6 +437,8 @@ class ServerLink:
         else:
             status = f" (HTTP {transport.status})" if transport.status >= BAD_REQUEST else ""
             reason = f"{type(error).__name__}: {_shorten(error)}{status}"
+            if transport.status in NO_STREAMABLE_HTTP:
+                reason = f"{reason.removesuffix('.')}. {PATHS}"
         shown = f" Its error output ends with: {transport.errors}" if transport.errors else ""
         return mask(
             f"the MCP server {self._name!r} ({self._endpoint}) cannot be opened: {reason.removesuffix('.')}.{shown}"

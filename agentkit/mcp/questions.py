@@ -1,7 +1,7 @@
 """A server that asks for input before it answers a call: its requests as questions, and answers as responses."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ Ask: TypeAlias = Callable[[types.ElicitRequestParams], Coroutine[Any, Any, types
 """Answers a question in the middle of a call; a text is the reason why it has no answer."""
 NOT_ASKED = "no person could be asked in the middle of the call"
 NO_ANSWER = "the person was asked and gave no answer"
+ASKED_AGAIN = "(It asks again, because it has lost the call: it was started anew, or the answers came late.)"
 UNCLEAR = (
     "calls of several runs were open, and the server did not say which of them its question belongs to. "
     "No person was asked. Call it again later, or give each run a server of its own"
@@ -56,8 +57,13 @@ async def answer_for(calls: list[OpenCall], params: types.ElicitRequestParams) -
     return types.ElicitResult(action="cancel")
 
 
-def to_questions(server: str, required: types.InputRequiredResult) -> InputRequired:
+def to_questions(server: str, required: types.InputRequiredResult, *, is_repeated: bool = False) -> InputRequired:
     """Return what pauses the call; the state has what the server wants back with the answers.
+
+    Args:
+        server: The name of the server.
+        required: What it asks for.
+        is_repeated: Whether the server has lost its state of the call, and asks again.
 
     Raises:
         ToolError: The server asks for something that this client does not offer, such as a reply of a model.
@@ -67,9 +73,17 @@ def to_questions(server: str, required: types.InputRequiredResult) -> InputRequi
     for key, request in (required.input_requests or {}).items():
         if not isinstance(request, types.ElicitRequest):
             raise ToolError(f"the server {server!r} asks for {request.method!r}, which this client does not offer")
-        questions.append(_to_question(server, key, request.params))
+        question = _to_question(server, key, request.params)
+        questions.append(replace(question, text=f"{question.text}\n{ASKED_AGAIN}") if is_repeated else question)
         kinds[key] = _find_kind(request.params)
-    return InputRequired(*questions, state={"request_state": required.request_state, "kinds": kinds})
+    return InputRequired(
+        *questions, state={"request_state": required.request_state, "kinds": kinds, "repeated": is_repeated}
+    )
+
+
+def was_repeated(answered: Answers | None) -> bool:
+    """Return whether these are the answers to questions that the server had asked again."""
+    return answered is not None and isinstance(answered.state, Mapping) and bool(answered.state.get("repeated"))
 
 
 def to_input_responses(answered: Answers | None) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class RemoteTools:
         trust: "trusted" to believe the server's hints, and to show its results as they are.
         effects: Effects by patterns of the server's names; the first pattern that fits takes precedence.
         locked: The tools as a person reviewed them; None without a lock.
+        offered: Patterns of the server's names; a tool that none fits is not offered.
     """
 
     def __init__(
@@ -82,8 +83,10 @@ class RemoteTools:
         trust: Trust,
         effects: Mapping[str, ToolEffect],
         locked: Locked | None = None,
+        offered: Sequence[str] = ("*",),
     ) -> None:
         self._invoke = invoke
+        self._offered = offered
         self._prefix = prefix
         self._trust = trust
         self._effects = effects
@@ -95,8 +98,10 @@ class RemoteTools:
         made: dict[str, tuple[types.Tool, JsonTool[..., Any]]] = {}
         names: set[str] = set()
         for tool in listed:
-            if self._locked is not None and tool.name not in self._locked:
-                logger.warning("MCP tool {!r} is left out: it is not in the lock", tool.name)
+            if not any(fnmatchcase(tool.name, pattern) for pattern in self._offered):
+                continue
+            if reason := self._find_fault(tool):
+                logger.warning("MCP tool {!r} is left out: {}", tool.name, reason)
                 continue
             name = find_free_name(to_portable_name(f"{self._prefix}{tool.name}"), names)
             known = self._made.get(tool.name)
@@ -108,6 +113,14 @@ class RemoteTools:
                 logger.warning("MCP tool {!r} is left out: {}", tool.name, str(error)[:500])
         self._made = made
         return [tool for _, tool in made.values()]
+
+    def _find_fault(self, tool: types.Tool) -> str:
+        """Return why a tool is not offered; "" if it is."""
+        if self._locked is not None and tool.name not in self._locked:
+            return "it is not in the lock"
+        if tool.execution is not None and tool.execution.task_support == "required":
+            return "it runs only as a task of the protocol, and this client has no tasks"
+        return ""
 
     def make_own(self, name: str, description: str, parameters: JsonSchema, invoke: Invoke) -> JsonTool[..., Any]:
         """Return a reading tool that the client itself offers; its requests go to the server and nowhere else."""
@@ -208,7 +221,7 @@ def read_result(result: types.CallToolResult) -> Any:
         return StoredResult(shown.text, shown) if shown.images else shown.text
     rest = [text for text in map(_render_block, result.content) if not _repeats(text, data)]
     if not rest:
-        return data
+        return StoredResult(data, RenderedResult(text)) if (text := _text_in(data)) else data
     text = "\n".join([json.dumps(data, ensure_ascii=False, separators=(",", ":")), *rest])
     return StoredResult(data, RenderedResult(text, shown.images))
 
@@ -266,10 +279,20 @@ def _decode(text: str) -> bytes:
 
 def _repeats(text: str, data: Any) -> bool:
     """Return whether a text is the structured content again, as servers add it for older clients."""
-    wrapped = data["result"] if isinstance(data, dict) and data.keys() == {"result"} else data
-    if text == wrapped:
+    if isinstance(data, dict) and text in data.values():
         return True
     try:
-        return json.loads(text) in (data, wrapped)
+        return json.loads(text) in (data, _unwrap(data))
     except (ValueError, RecursionError):
         return False
+
+
+def _text_in(data: Any) -> str:
+    """Return the text that structured content consists of, under any name; "" for other content."""
+    inside = _unwrap(data)
+    return inside if isinstance(inside, str) else ""
+
+
+def _unwrap(data: Any) -> Any:
+    """Return the value of an object that has one entry."""
+    return next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 else data

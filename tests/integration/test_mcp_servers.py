@@ -114,6 +114,13 @@ def test_server_filesystem_keeps_to_its_folder(world, tmp_path):
     assert (tmp_path / "b.txt").read_text() == "new"
 
 
+def test_a_file_is_read_once(world, tmp_path):
+    text = "a line\n" * 1_800
+    (tmp_path / "a.txt").write_text(text)
+    (shown,) = run(world, npm("server-filesystem", str(tmp_path)), call("read_text_file", path=str(tmp_path / "a.txt")))
+    assert shown == text
+
+
 def test_hints_of_server_filesystem(tmp_path):
     with npm("server-filesystem", str(tmp_path), effects={}, trust="untrusted") as untrusted:
         assert untrusted.tools["write_file"].effect == "danger"
@@ -192,7 +199,8 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_server_everything_over_streamable_http(world):
+@pytest.mark.parametrize(("transport", "path"), [("streamableHttp", "/mcp"), ("sse", "/sse")])
+def test_server_everything_over_http(world, transport, path):
     npm("server-everything")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -200,10 +208,10 @@ def test_server_everything_over_streamable_http(world):
     script = NPM / "server-everything" / "dist" / "index.js"
     environment = {**os.environ, "PORT": str(port)}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(["node", str(script), "streamableHttp"], env=environment, **quiet)
+    process = subprocess.Popen(["node", str(script), transport], env=environment, **quiet)
     try:
         wait_until(lambda: answers(port))
-        server = MCPServer(url=f"http://127.0.0.1:{port}/mcp", **SETTINGS)
+        server = MCPServer(url=f"http://127.0.0.1:{port}{path}", **SETTINGS)
         assert run(world, server, call("echo", message="hi"), call("get-sum", a=1, b=2))[0] == "Echo: hi"
     finally:
         process.kill()

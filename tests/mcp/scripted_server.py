@@ -217,6 +217,9 @@ class Kinds(Scripted):
     }
     tools = [
         tool("structured", outputSchema=number),
+        tool("wrapped"),
+        tool("both"),
+        tool("as_task", execution={"taskSupport": "required"}),
         tool("wrong", outputSchema=number),
         tool("media"),
         tool("linked"),
@@ -229,6 +232,10 @@ class Kinds(Scripted):
     def call(self, name, arguments, request):
         if name == "structured":
             return {**text('{"n": 1}'), "structuredContent": {"n": 1}}
+        if name == "wrapped":
+            return {**text("one\ntwo"), "structuredContent": {"content": "one\ntwo"}}
+        if name == "both":
+            return {**text("one"), "structuredContent": {"title": "one", "n": 1}}
         if name == "wrong":
             return {**text("-"), "structuredContent": {"n": "one"}}
         if name == "media":

@@ -1,5 +1,9 @@
-"""A server of the official SDK in the stateless era: `python sdk_server.py [PORT]`, without a port on standard input."""
+"""A server of the official SDK in the stateless era: `python sdk_server.py [PORT [TRANSPORT]]`.
 
+Without a port it is on standard input.  With NEW_KEYS in the environment, each process has its own key for states.
+"""
+
+import os
 import sys
 
 import mcp_types as types
@@ -7,7 +11,10 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.request_state import RequestStateSecurity
 
-server = MCPServer("shop", request_state_security=RequestStateSecurity(keys=["0123456789abcdef" * 2]))
+security = RequestStateSecurity(keys=["0123456789abcdef" * 2])
+if "NEW_KEYS" in os.environ:
+    security = RequestStateSecurity.ephemeral()
+server = MCPServer("shop", request_state_security=security)
 
 
 @server.tool(description="Adds integers.")
@@ -44,6 +51,6 @@ def order(item: str, context: Context) -> str | types.InputRequiredResult:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        server.run("streamable-http", port=int(sys.argv[1]))
+        server.run("sse" if "sse" in sys.argv else "streamable-http", port=int(sys.argv[1]))
     else:
         server.run()

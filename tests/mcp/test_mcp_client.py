@@ -136,6 +136,32 @@ def test_structured_content_is_data_and_checked_against_the_output_schema(world)
     assert model.requests[0].tools["structured"].output_schema["required"] == ["n"]
 
 
+def test_structured_content_that_repeats_a_text_is_read_once(world):
+    result, _ = run(world, scripted("Kinds"), call("wrapped"), call("both"))
+    assert contents(result) == ["one\ntwo", '{"title":"one","n":1}']
+    assert [entry.value for entry in result.calls[:2]] == [{"content": "one\ntwo"}, {"title": "one", "n": 1}]
+
+
+def test_a_tool_that_runs_only_as_a_task_is_not_offered(world):
+    _, model = run(world, scripted("Kinds"))
+    assert "as_task" not in model.requests[0].tools
+    assert "structured" in model.requests[0].tools
+
+
+def test_only_the_chosen_tools_are_offered(world):
+    _, model = run(world, scripted(tools=["e*"]))
+    assert [*model.requests[0].tools] == ["final_answer", "echo", "env"]
+
+
+def test_an_agent_lists_the_tools_of_a_server_that_was_opened():
+    server = scripted()
+    agent = JsonAgent(server, model=ScriptedModel(ANSWER))
+    assert [*agent.tools] == ["final_answer"]
+    with server:
+        assert [*agent.tools] == ["final_answer", "echo", "env", "add"]
+        agent.run("q")
+
+
 def test_media_are_parts(world):
     result, _ = run(world, scripted("Kinds"), call("media"))
     assert inside(result.calls[0].content) == "look:\n[image/png, 70 bytes]\n[audio/wav, 6 bytes]"
@@ -313,6 +339,19 @@ def test_servers_come_from_a_file(tmp_path, monkeypatch):
     assert "Bearer" not in repr(web) + str(web.endpoint) + repr(web.endpoint)
 
 
+def test_keys_of_other_programs_cause_a_warning_and_the_server_is_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZONE", "UTC")
+    path = tmp_path / "mcp.json"
+    entry = {"command": "x", "env": {"A": "${env:ZONE}"}, "autoApprove": ["y"], "description": "z", "trsut": "trusted"}
+    path.write_text(json.dumps({"servers": {"a": entry}}))
+    with pytest.warns(UserWarning, match="is ignored") as caught:
+        (server,) = MCPServer.from_config(path)
+    assert server.endpoint.env == {"A": "UTC"}
+    texts = [str(warning.message).partition("the key ")[2] for warning in caught]
+    assert [text.partition(" ")[0] for text in texts] == ["'autoApprove'", "'description'", "'trsut'"]
+    assert "Did you mean 'trust'?" in texts[2]
+
+
 def test_a_file_that_makes_no_sense_is_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("NOWHERE", raising=False)
     path = tmp_path / "mcp.json"
@@ -320,8 +359,9 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path, monkeypatch):
         ("{", "cannot be read as JSON"),
         ("[]", "expected"),
         ('{"mcpServers": {"a": 1}}', "must be an object"),
-        ('{"mcpServers": {"a": {"comand": "x"}}}', "Did you mean 'command'"),
-        ('{"mcpServers": {"a": {"url": "https://x", "type": "sse"}}}', "the transport 'sse' is not supported"),
+        ('{"mcpServers": {"a": {"url": "https://x", "type": "ws"}}}', "the transport 'ws' is not supported"),
+        ('{"mcpServers": {"a": {"command": "x", "tools": "y"}}}', "tools must be a list of name patterns"),
+        ('{"mcpServers": {"a": {"command": "x", "env": {"A": "${input:key}"}}}}', "is asked by an editor"),
         ('{"mcpServers": {"a": {"command": "${NOWHERE}"}}}', "the environment variable 'NOWHERE' is not set"),
         ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args a list of texts"),
         ('{"mcpServers": {"a": {}}}', "give a command"),

@@ -56,7 +56,47 @@ def test_a_question_is_answered_by_another_agent_after_the_server_has_ended(shop
     session = Session.load(path)
     again = JsonAgent(shop(), model=ScriptedModel(ANSWER))
     result = again.run(session=session, answers={session.questions[0].id: {"count": 2}})
-    assert contents(result) == ['{"result":"ordering tea: 2"}']
+    assert contents(result) == ["ordering tea: 2"]
+
+
+def test_a_server_that_lost_the_call_asks_again_and_nothing_is_lost(world):
+    server = MCPServer([sys.executable, SCRIPT], env={"NEW_KEYS": "1"}, **SETTINGS)
+    agent = JsonAgent(server, model=ScriptedModel(call("order", item="tea"), ANSWER))
+    with pytest.raises(Paused) as first:
+        world.run(agent, "q")
+    (question,) = first.value.questions
+    assert question.text == "The server 'shop' asks: How many tea?"
+    with server:
+        with pytest.raises(Paused) as second:
+            world.run(agent, None, session=first.value.session, answers={question.id: {"count": 2}})
+        (question,) = second.value.questions
+        assert question.text.startswith("The server 'shop' asks: How many tea?\n(It asks again")
+        result = world.run(agent, None, session=second.value.session, answers={question.id: {"count": 3}})
+    assert contents(result) == ["ordering tea: 3"]
+
+
+def test_a_server_that_loses_each_call_is_not_asked_for_ever(world):
+    server = MCPServer([sys.executable, SCRIPT], env={"NEW_KEYS": "1"}, **SETTINGS)
+    agent = JsonAgent(server, model=ScriptedModel(call("order", item="tea"), ANSWER))
+    session, answers, query = Session(), {}, "q"
+    for _ in range(2):
+        with pytest.raises(Paused) as caught:
+            world.run(agent, query, session=session, answers=answers)
+        answers = {caught.value.questions[0].id: {"count": 2}}
+        query = None
+    result = world.run(agent, None, session=session, answers=answers)
+    assert contents(result) == ["the server 'shop' refused its own state of the call, twice"]
+
+
+def test_a_server_of_the_transport_before_streamable_http_is_found_at_its_address(world):
+    with over_http("sdk_server.py", "sse") as (port, _):
+        server = MCPServer(url=f"http://127.0.0.1:{port}/sse", **SETTINGS)
+        agent = JsonAgent(server, model=ScriptedModel(call("add", a=1, b=2), call("work"), ANSWER))
+        result = world.run(agent, "q")
+        assert [entry.value["result"] for entry in result.calls[:2]] == [3, "worked"]
+        wrong = MCPServer(url=f"http://127.0.0.1:{port}/", **SETTINGS)
+        with pytest.raises(RunError, match=r"HTTP 404\). Most servers answer at a path, /mcp or the older /sse"):
+            world.run(JsonAgent(wrong, model=ScriptedModel(ANSWER)), "q")
 
 
 def test_fifty_calls_at_once_get_their_own_answers(shop):
