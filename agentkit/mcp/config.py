@@ -90,7 +90,7 @@ class Address:
 
         auth = StoredLogin(self.url).make_auth() if self.auth == "oauth" else self.auth
 
-        def make_client(**_: Any) -> httpx2.AsyncClient:
+        def make_client(*_: Any, **__: Any) -> httpx2.AsyncClient:
             hooks = {"response": [note]}
             return httpx2.AsyncClient(headers=dict(self.headers), timeout=HTTP_TIMEOUT, auth=auth, event_hooks=hooks)
 
