@@ -255,8 +255,7 @@ MAX_REASON_CHARS = 1_000
 """Characters of an error that a server causes."""
 BAD_REQUEST = 400
 UNAUTHORIZED = 401
-NOT_FOUND = 404
-NO_STREAMABLE_HTTP = (BAD_REQUEST, NOT_FOUND, 405)
+NO_STREAMABLE_HTTP = (BAD_REQUEST, 404, 405)
 """The HTTP statuses after which a client tries HTTP with SSE.  Source: the protocol's page about transports."""
 PATHS = "Most servers answer at a path, /mcp or the older /sse."
 LOGIN = 'Run: agentkit mcp login URL, and give auth="oauth"; or give the token in headers='

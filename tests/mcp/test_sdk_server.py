@@ -78,7 +78,9 @@ def test_a_server_that_lost_the_call_asks_again_and_nothing_is_lost(world):
 def test_a_server_that_loses_each_call_is_not_asked_for_ever(world):
     server = MCPServer([sys.executable, SCRIPT], env={"NEW_KEYS": "1"}, **SETTINGS)
     agent = JsonAgent(server, model=ScriptedModel(call("order", item="tea"), ANSWER))
-    session, answers, query = Session(), {}, "q"
+    session = Session()
+    answers: dict = {}
+    query: str | None = "q"
     for _ in range(2):
         with pytest.raises(Paused) as caught:
             world.run(agent, query, session=session, answers=answers)
