@@ -27,6 +27,13 @@ from .core.flow import Flow as Flow
 from .core.flow import around as around
 from .core.flow import ask as ask
 from .core.host import find_versions as find_versions
+from .core.http_guard import LOOPBACK_HOSTS as LOOPBACK_HOSTS
+from .core.http_guard import MAX_BODY_BYTES as MAX_BODY_BYTES
+from .core.http_guard import AsgiApp as AsgiApp
+from .core.http_guard import Guard as Guard
+from .core.http_guard import call_with_request as call_with_request
+from .core.http_guard import is_function as is_function
+from .core.http_guard import user_of as user_of
 from .core.labels import Label as Label
 from .core.labels import with_label as with_label
 from .core.lazy_names import lazy_names as lazy_names

@@ -4,20 +4,24 @@ A call by a client is bound, decided about and run, and its result has the form 
 """
 
 import asyncio
-import hmac
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import mcp_types as types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity, authenticated_principal
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_jsonable_python
+from starlette.applications import Starlette
+from starlette.requests import Request
 
 from .. import (
     AgentkitError,
@@ -34,21 +38,27 @@ from .. import (
 from ..events import Progress
 from ..extend import (
     FORM_KEY,
+    MAX_BODY_BYTES,
     RESULT,
+    AsgiApp,
     BoundCall,
     CallQuestions,
     CallTools,
     Channel,
     Done,
+    Guard,
     RawSchema,
+    call_with_request,
     explain_answer,
     find_versions,
     format_call,
+    is_function,
     read_form,
     sanitize,
     sends_outside,
     set_timeout,
     to_form,
+    user_of,
 )
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -233,8 +243,9 @@ def _failure(text: str) -> types.CallToolResult:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEFAULT_MCP_PORT = 8000
 MIN_TOKEN_CHARS = 16
-MAX_REQUEST_BYTES = 10_000_000
-ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+OfRequest: TypeAlias = Callable[[Request], Any]
+SCOPE_KEY = "agentkit.scope"
+"""The key, in the scope that the SDK gets, of the scope as the app around the server made it."""
 
 
 def make_server(
@@ -249,7 +260,8 @@ def make_server(
         tools: A registry, functions, tools, or agents, which become tools with a query.
         name: The name of the server.
         instructions: What the client's model should know about the tools.
-        deps: Fills the parameters that clients do not see, as `JsonAgent(deps=)` does.
+        deps: Fills the parameters that clients do not see, as `JsonAgent(deps=)` does.  Over HTTP it may be a plain or
+            async function of the request (a `starlette.requests.Request`).
         keys: Secrets of at least 32 characters that seal the state of a call which asks a person; all servers of one
             address need the same.  By default, a key of this process.
 
@@ -257,7 +269,8 @@ def make_server(
         DefinitionError: There are no tools, or `deps` lacks a value that one needs.
     """
     registry = make_registry(tools)
-    registry.check_injected(RunContext(deps))
+    if not is_function(deps):
+        registry.check_injected(RunContext(deps))
     listed = [to_protocol(tool) for tool in registry.values()]
 
     async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -266,7 +279,8 @@ def make_server(
     async def call_tool(
         context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        return await ServedCall(registry, deps, context, params).result()
+        values = await _read_deps(deps, context)
+        return await ServedCall(registry, values, context, params).result()
 
     server: Server[Any] = Server(
         name,
@@ -275,7 +289,8 @@ def make_server(
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    security = RequestStateSecurity(keys=list(keys)) if keys else RequestStateSecurity.ephemeral()
+    secret = list(keys) or [secrets.token_hex(32)]
+    security = RequestStateSecurity(keys=secret, bind_principal=_principal_of)
     server.middleware.append(RequestStateBoundary(security, default_audience=name))
     return server
 
@@ -319,50 +334,81 @@ def _annotate(tool: JsonTool[..., Any]) -> types.ToolAnnotations:
 
 
 def make_app(
-    tools: Any, *, host: str = "127.0.0.1", hosts: Sequence[str] = (), token: str = "", **options: Any
-) -> ASGIApp:
+    tools: Any,
+    *,
+    host: str = "127.0.0.1",
+    hosts: Sequence[str] = (),
+    token: str = "",
+    user: OfRequest | None = None,
+    allow_origins: Sequence[str] = (),
+    **options: Any,
+) -> Starlette:
     """Return the server as an ASGI application, which answers at `/mcp`.
 
     Args:
         tools: As for `make_server`.
         host: The address that the application is bound to.
         hosts: More names that clients may reach it by; the header `Host` must be one of them, against DNS rebinding.
-        token: What clients must send as `Authorization: Bearer ...`; needed unless `host` is the loopback.
-        options: As for `make_server`.
+        token: What clients must send as `Authorization: Bearer ...`; needed unless `host` is the loopback, or `user`
+            is given.
+        user: A plain or async function of the request (a `starlette.requests.Request`) that returns the id of the
+            signed-in user, None for a request that is refused.  A session, and a call that waits for an answer, belong
+            to their user.
+        allow_origins: The origins of pages that may send requests from a browser, beside those of this machine.
+        options: As for `make_server`; `deps` may be a function of the request.
 
     Raises:
         DefinitionError: There is no token for an address that others can reach, or it is too short.
     """
-    if host not in LOOPBACK and not token:
+    if host not in LOOPBACK and not token and user is None:
         raise DefinitionError(f"serve(host={host!r}): others can reach this address. Give a token: serve(token=...)")
     if token and len(token) < MIN_TOKEN_CHARS:
         raise DefinitionError(f"serve(token=...): expected at least {MIN_TOKEN_CHARS} characters, got {len(token)}")
     names = [f"[{entry}]" if ":" in entry else entry for entry in dict.fromkeys([*LOOPBACK, host, *hosts])]
-    security = TransportSecuritySettings(
-        allowed_hosts=[pattern for entry in names for pattern in (entry, f"{entry}:*")],
-        allowed_origins=[
-            f"{scheme}://{entry}{port}" for scheme in ("http", "https") for entry in names for port in ("", ":*")
-        ],
-    )
+    own = [f"{scheme}://{entry}:*" for scheme in ("http", "https") for entry in names]
     app = make_server(tools, **options).streamable_http_app(
-        host=host, transport_security=security, max_request_body_size=MAX_REQUEST_BYTES
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard checks
+        max_request_body_size=MAX_BODY_BYTES,
     )
-    return _require_token(app, token) if token else app
+    app.add_middleware(_OfUser)
+    app.add_middleware(
+        Guard,
+        hosts=names,
+        allow_origins=[*own, *allow_origins],
+        token=token,
+        user=user,
+        make_request=Request,
+    )
+    return app
 
 
-def _require_token(app: ASGIApp, token: str) -> ASGIApp:
-    expected = f"Bearer {token}".encode()
+class _OfUser:
+    """ASGI middleware that gives the SDK the user of a request, to whom sessions and the state of calls belong."""
 
-    async def check(scope: Any, receive: Any, send: Any) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "http" and not hmac.compare_digest(given, expected):
-            headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b"a token is needed: Authorization: Bearer ..."})
-            return
-        await app(scope, receive, send)
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
 
-    return check
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and (user := user_of(scope)):
+            token = AccessToken(token="", client_id="agentkit", scopes=[], subject=user)
+            scope = {**scope, "user": AuthenticatedUser(token), SCOPE_KEY: scope}
+        await self._app(scope, receive, send)
+
+
+async def _read_deps(deps: Any, context: Context) -> Any:
+    """Return the values for a call: those of `deps`, or what it returns for the request."""
+    if not is_function(deps):
+        return deps
+    if context.request is None:
+        raise DefinitionError("deps= is a function of the request, and this transport has none: serve(http=True)")
+    scope = context.request.scope
+    return await call_with_request(deps, Request(scope.get(SCOPE_KEY, scope)))
+
+
+def _principal_of(context: Context) -> str | None:
+    """Return to whom the state of a call belongs; None for a transport without users."""
+    user = "" if context.request is None else user_of(context.request.scope)
+    return json.dumps([authenticated_principal(context), user]) if user else authenticated_principal(context)
 
 
 def serve(

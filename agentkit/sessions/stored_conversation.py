@@ -13,8 +13,9 @@ from .session import Session
 
 @dataclass(frozen=True, slots=True)
 class ConversationInfo:
-    """A named conversation: its first query, and the time (Unix) and the state of its last run."""
+    """A named conversation: its key, as in `RunInfo`, its first query, and the time and the state of its last run."""
 
+    key: int
     name: str
     title: str
     seen: float
@@ -43,7 +44,7 @@ def list_conversations(store: Place) -> list[ConversationInfo]:
     for run in sorted(runs(store), key=lambda run: run.begun):
         if name := names.get(run.conversation):
             title = found[name].title if name in found else mask(run.query)
-            found[name] = ConversationInfo(name, title, run.seen, run.state)
+            found[name] = ConversationInfo(run.conversation, name, title, run.seen, run.state)
     return sorted(found.values(), key=lambda info: info.seen, reverse=True)
 
 

@@ -1,28 +1,36 @@
 """The web app of an agent: the page of `agentkit web`, and an endpoint for any client of AG-UI.
 
-A guard protects the server on the loopback from other pages in the same browser, and the page from what it shows.  A
-run is a stream of server-sent events, each with its id, so that a client can continue after a break.
+A guard checks who sends a request, and protects the page from what it shows.  A run is a stream of server-sent events,
+each with its id, so that a client can continue after a break.
 """
 
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, TypeAlias
-from urllib.parse import parse_qs
 
-from .. import AgentkitError, JsonAgent
-from ..extend import Place, mask
-from .api import JSONResponse, Request, Response, Route, Starlette, StreamingResponse, uvicorn
-from .run_input import BusyError, InputError, parse_input
+from .. import AgentkitError, DefinitionError, JsonAgent, Session
+from ..extend import Guard, Place, call_with_request, is_function, mask, user_of
+from .api import (
+    CORSMiddleware,
+    JSONResponse,
+    Middleware,
+    Request,
+    Response,
+    Route,
+    Starlette,
+    StreamingResponse,
+    uvicorn,
+)
+from .run_input import BusyError, InputError, RunInput, parse_input
 from .threads import Thread, Threads, list_stored_runs, read_request, read_run
 
-AsgiMessage: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
-Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
-AsgiApp: TypeAlias = Callable[[Any, Receive, Send], Awaitable[None]]
+OfRequest: TypeAlias = Callable[[Request], Any]
+"""A function of a request, plain or async; `request.state.thread` is the id of the conversation."""
 PAGE = files(__package__) / "page"
 ASSETS = {
     "style.css": "text/css",
@@ -37,26 +45,85 @@ ASSETS = {
 """The files of the page and their types; no other file is served."""
 
 
-def web_app(agent: JsonAgent[Any], *, token: str, hosts: list[str], journal: Place | None = None) -> AsgiApp:
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What an app makes of a request: the values for tools, and the session.
+
+    Attributes:
+        deps: As in `agui`.
+        session: As in `agui`.
+    """
+
+    deps: Any = None
+    session: OfRequest | None = None
+
+    async def options(self, request: Request, given: RunInput) -> dict[str, Any]:
+        """Return the options of the run that a request asks for."""
+        request.state.thread = given.thread
+        found = {}
+        deps = await call_with_request(self.deps, request) if is_function(self.deps) else self.deps
+        if deps is not None:
+            found["deps"] = deps
+        if self.session is not None:
+            found["session"] = await call_with_request(self.session, request)
+            if not isinstance(found["session"], Session):
+                raise DefinitionError(f"session=: expected a Session, got {type(found['session']).__name__}")
+        return found
+
+
+def web_app(
+    agent: JsonAgent[Any],
+    *,
+    token: str = "",
+    hosts: Sequence[str] | None = None,
+    journal: Place | None = None,
+    user: OfRequest | None = None,
+    deps: Any = None,
+    allow_origins: Sequence[str] = (),
+) -> Starlette:
     """Return the ASGI app of the page: a chat with `agent`, its runs, and AG-UI under `/agui`.
 
     Args:
         agent: The agent.
         token: The token without which nothing private is served; it is part of the page's address.
-        hosts: The values of the header `Host` that are accepted: "127.0.0.1:8080".
+        hosts: As in `agui`.
         journal: The journal that keeps the conversations; default: the agent's, else they live as long as the process.
+        user: As in `agui`; a user sees no conversation and no run of another one.
+        deps: As in `agui`.
+        allow_origins: As in `agui`.
+
+    Raises:
+        DefinitionError: There is neither a token nor a `user`.
     """
+    if not token and user is None:
+        raise DefinitionError(
+            "web_app: anyone who reaches the address could use the agent. Give a token, or user=, a function of the "
+            "request that returns the id of its user"
+        )
     place: Any = agent.journal if journal is None else journal
+    checks = Middleware(
+        Guard,
+        hosts=hosts,
+        allow_origins=allow_origins,
+        token=token,
+        is_token_in_address=True,
+        realm="Token: open the address that agentkit web printed.",
+        user=user,
+        make_request=Request,
+        open_prefix=OPEN_PREFIX,
+        headers=SECURITY_HEADERS,
+    )
     handlers: Any = {AgentkitError: _report_error}
-    return Guard(Starlette(routes=Page(agent, place).routes(), exception_handlers=handlers), hosts, token)
+    return Starlette(routes=Page(agent, place, Visit(deps)).routes(), middleware=[checks], exception_handlers=handlers)
 
 
 class Page:
     """The endpoints."""
 
-    def __init__(self, agent: JsonAgent[Any], journal: Place | None) -> None:
+    def __init__(self, agent: JsonAgent[Any], journal: Place | None, visit: Visit) -> None:
         self._agent = agent
         self._journal = journal
+        self._visit = visit
         self._threads = Threads(agent, journal, draws=True)
 
     def routes(self) -> list[Route]:
@@ -94,46 +161,52 @@ class Page:
         return JSONResponse({**shown, "isStored": self._journal is not None})
 
     async def run(self, request: Request) -> Response:
-        return await start_run(self._threads, request, stops=False)
+        return await start_run(self._threads, request, self._visit, stops=False)
 
-    async def threads(self, _: Request) -> Response:
-        return JSONResponse(await self._threads.list())
+    async def threads(self, request: Request) -> Response:
+        return JSONResponse(await self._threads.list(user_of(request.scope)))
 
     async def thread(self, request: Request) -> Response:
-        conversation = await self._threads.find(request.path_params["thread"])
+        conversation = await self._find(request)
         shown = {"events": conversation.events, "running": conversation.running}
         return JSONResponse({**shown, "interrupted": conversation.interrupted})
 
     async def events(self, request: Request) -> Response:
-        conversation = await self._threads.find(request.path_params["thread"])
-        return stream_events(conversation, read_place(request.headers.get("last-event-id")))
+        return stream_events(await self._find(request), read_place(request.headers.get("last-event-id")))
 
     async def stop(self, request: Request) -> Response:
-        conversation = await self._threads.find(request.path_params["thread"])
+        conversation = await self._find(request)
         conversation.stop()
         return JSONResponse({"stopping": bool(conversation.running)})
 
     async def request(self, request: Request) -> Response:
-        conversation = await self._threads.find(request.path_params["thread"])
-        place = request.path_params["run"], request.path_params["number"]
-        if (found := conversation.find_request(*place)) is None and self._journal is not None:
-            return await self._read(read_request, *place)
+        conversation = await self._find(request)
+        run, number = request.path_params["run"], request.path_params["number"]
+        if (found := conversation.find_request(run, number)) is None:
+            return await self._read_run(request, read_request, run, number)
         return _json_or_404(found)
 
-    async def runs(self, _: Request) -> Response:
-        return JSONResponse([]) if self._journal is None else await self._read(list_stored_runs)
+    async def runs(self, request: Request) -> Response:
+        if self._journal is None:
+            return JSONResponse([])
+        found = await asyncio.to_thread(list_stored_runs, self._journal, user_of(request.scope))
+        return JSONResponse(found)
 
     async def stored_run(self, request: Request) -> Response:
-        return await self._read(read_run, request.path_params["run"])
+        return await self._read_run(request, read_run, request.path_params["run"])
 
     async def stored_request(self, request: Request) -> Response:
-        return await self._read(read_request, request.path_params["run"], request.path_params["number"])
+        return await self._read_run(request, read_request, request.path_params["run"], request.path_params["number"])
 
-    async def _read(self, read: Any, *arguments: Any) -> Response:
-        """Return what a function of the journal returns; 404 for what it does not have."""
+    async def _find(self, request: Request) -> Thread:
+        return await self._threads.find(user_of(request.scope), request.path_params["thread"])
+
+    async def _read_run(self, request: Request, read: Any, *arguments: Any) -> Response:
+        """Return what a function of the journal returns; 404 for what it does not have for the user."""
         if self._journal is None:
             return JSONResponse(encode_error("this server has no journal"), status_code=404)
-        return _json_or_404(await asyncio.to_thread(read, self._journal, *arguments))
+        user = user_of(request.scope)
+        return _json_or_404(await asyncio.to_thread(read, self._journal, *arguments, user=user))
 
 
 async def _report_error(_: Request, error: Exception) -> Response:
@@ -169,7 +242,7 @@ def serve(
         announce: Receives the address.
     """
     token = token or secrets.token_urlsafe(18)
-    app: Any = web_app(agent, token=token, hosts=[f"{HOST}:{port}", f"localhost:{port}"], journal=journal)
+    app = web_app(agent, token=token, hosts=[f"{HOST}:{port}", f"localhost:{port}"], journal=journal)
     announce(f"http://{HOST}:{port}/?token={token}")
     uvicorn.run(app, host=HOST, port=port, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
 
@@ -208,35 +281,75 @@ def encode_error(message: str) -> dict[str, Any]:
     return {"error": message}
 
 
-def agui(agent: JsonAgent[Any], *, journal: Place | None = None) -> Starlette:
+def agui(
+    agent: JsonAgent[Any],
+    *,
+    journal: Place | None = None,
+    user: OfRequest | None = None,
+    deps: Any = None,
+    session: OfRequest | None = None,
+    allow_origins: Sequence[str] = (),
+    hosts: Sequence[str] | None = None,
+) -> Starlette:
     """Return an ASGI app that runs `agent` for clients of AG-UI: POST a `RunAgentInput`, read the events.
 
-    Mount it in an app that knows its users: it has no sign-in of its own.  A paused run ends with interrupts, which
-    `resume` answers in the next request.  A client that disconnects stops its run.
+    A paused run ends with interrupts, which `resume` answers in the next request.  A client that disconnects stops its
+    run.  `user`, `deps` and `session` may be plain or async functions of the request (a `starlette.requests.Request`,
+    whose `state.thread` is the id of the conversation); they can read its headers, cookies and `request.user`.
 
     Args:
         agent: The agent; each `threadId` is a conversation of its own.
         journal: The journal that keeps the conversations; default: they live as long as the process.
+        user: Returns the id of the signed-in user, None for a request that is refused.  Conversations and what they
+            wait for belong to their user: the same `threadId` of another user is another conversation.
+        deps: The values for tools, as in `JsonAgent(deps=...)`, or a function of the request that returns them.
+        session: Returns the session of the conversation, for an app that keeps its sessions itself.
+        allow_origins: The origins of pages that may send requests from a browser, beside the app's own:
+            "https://shop.example".
+        hosts: The accepted values of the header `Host`, a name without a port with any.  Default: any, but the names
+            of this machine alone for an app without users on the loopback, because other pages could reach it there.
+
+    Raises:
+        DefinitionError: There are a journal and `session`, or "*" is allowed where cookies tell the user.
     """
+    if session is not None and journal is not None:
+        raise DefinitionError("agui: a journal and session= both keep the conversations. Give one of them.")
+    if session is not None and not is_function(session):
+        raise DefinitionError("agui: session= must be a function of the request that returns a Session")
+    if user is not None and "*" in allow_origins:
+        raise DefinitionError('agui: allow_origins="*" lets any page act for a signed-in user. Name the origins.')
     threads = Threads(agent, journal)
+    visit = Visit(deps, session)
 
     async def run(request: Request) -> Response:
-        return await start_run(threads, request, stops=True)
+        return await start_run(threads, request, visit, stops=True)
 
-    return Starlette(routes=[Route("/", run, methods=["POST"])])
+    checks = [Middleware(Guard, hosts=hosts, allow_origins=allow_origins, user=user, make_request=Request)]
+    if allow_origins:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=allow_origins,
+            allow_methods=["POST"],
+            allow_headers=["*"],
+            allow_credentials=user is not None,
+        )
+        checks.insert(0, cors)
+    return Starlette(routes=[Route("/", run, methods=["POST"])], middleware=checks)
 
 
-async def start_run(threads: Threads, request: Request, *, stops: bool) -> Response:
+async def start_run(threads: Threads, request: Request, visit: Visit, *, stops: bool) -> Response:
     """Begin the run that the body of a request asks for, and return its events as a stream."""
     try:
         given = parse_input(json.loads(await request.body()))
-        conversation, first = await threads.start(given)
+        options = await visit.options(request, given)
+        conversation, first = await threads.start(given, user_of(request.scope), options)
+    except DefinitionError:
+        raise
     except (InputError, AgentkitError, ValueError, RecursionError) as error:
         return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
     return stream_events(conversation, first, stops=stops)
 
 
-MAX_BODY_BYTES = 25_000_000
 OPEN_PREFIX = "/assets/"
 """The path of files without anything private, which need no token."""
 SECURITY_HEADERS = {
@@ -247,63 +360,3 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-class Guard:
-    """Refuse what the page itself would not send.
-
-    A foreign `Host` means that another name was made to point here (DNS rebinding).  A foreign `Origin` or a body that
-    is not JSON means that another page sends it.  Everything private needs the token.
-
-    Args:
-        app: The app behind it.
-        hosts: The values of `Host` that are accepted, "127.0.0.1:8080", say.
-        token: The token of the URL.
-    """
-
-    def __init__(self, app: AsgiApp, hosts: Iterable[str], token: str) -> None:
-        self._app = app
-        self._hosts = frozenset(hosts)
-        self._token = token
-
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        refusal = self._find_fault(scope)
-
-        async def send_guarded(message: AsgiMessage) -> None:
-            if message["type"] == "http.response.start":
-                added = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-                message["headers"] = [*message.get("headers", ()), *added]
-            await send(message)
-
-        if refusal is None:
-            await self._app(scope, receive, send_guarded)
-            return
-        status, text = refusal
-        headers = [(b"content-type", b"text/plain; charset=utf-8")]
-        await send_guarded({"type": "http.response.start", "status": status, "headers": headers})
-        await send_guarded({"type": "http.response.body", "body": text.encode()})
-
-    def _find_fault(self, scope: Any) -> tuple[int, str] | None:
-        """Return the status and the text of a refusal; None for a request that may pass."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get("host", "")
-        origin = headers.get("origin")
-        if host not in self._hosts:
-            return 400, "Host: this server answers on the loopback only."
-        if origin is not None and origin.partition("://")[2] not in self._hosts:
-            return 403, "Origin: another page may not use this server."
-        if scope["path"].startswith(OPEN_PREFIX):
-            return None
-        given = headers.get("authorization", "").removeprefix("Bearer ")
-        given = given or parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if not secrets.compare_digest(given.encode(), self._token.encode()):
-            return 403, "Token: open the address that agentkit web printed."
-        if scope["method"] == "POST":
-            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                return 415, "Content-Type: expected application/json."
-            if not headers.get("content-length", "").isdigit() or int(headers["content-length"]) > MAX_BODY_BYTES:
-                return 413, f"Content-Length: expected at most {MAX_BODY_BYTES:,} bytes."
-        return None

@@ -4,10 +4,12 @@ The runs of a journal are events of AG-UI too: the same page shows a run while i
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from .. import AgentkitError, JsonAgent, Question, Session
 from ..events import Event, ModelAsked
@@ -34,6 +36,8 @@ from ..extend import (
 )
 from .encode import AguiEncoder
 from .run_input import BusyError, InputError, RunInput, query_of_content, split_resume
+
+NO_OPTIONS: Mapping[str, Any] = {}
 
 
 class Thread:
@@ -85,12 +89,12 @@ class Thread:
         self.running = ""
         self.extend([])
 
-    def start(self, agent: JsonAgent[Any], given: RunInput) -> int:
-        """Begin a run in a task of its own and return the id of its first event."""
+    def start(self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any] = NO_OPTIONS) -> int:
+        """Begin a run in a task of its own and return the id of its first event; `options` are those of the run."""
         self.running = given.run
         self.interrupted = ""
         first = len(self.events)
-        self._task = asyncio.create_task(self._work(agent, given))
+        self._task = asyncio.create_task(self._work(agent, given, options))
         return first
 
     def resume(self, given: RunInput) -> int | None:
@@ -124,6 +128,11 @@ class Thread:
                 return
             await changed.wait()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last run waits for a person."""
+        return bool(self.session.waiting or self.session.questions)
+
     def stop(self) -> None:
         """Stop the run that is working; do nothing without one."""
         self.session.stop("stopped by the person")
@@ -145,7 +154,7 @@ class Thread:
         self._changed = asyncio.Event()
         changed.set()
 
-    async def _work(self, agent: JsonAgent[Any], given: RunInput) -> None:
+    async def _work(self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any]) -> None:
         encoder = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws)
         live = LiveRun(self, encoder, given.run)
         self._live = live
@@ -164,7 +173,7 @@ class Thread:
             questions = {question.id for question in self.session.questions}
             approvals, answers = split_resume(given.resume, questions)
             query = query_of_content(given.content)
-            how: Any = {"approvals": approvals or None, "answers": answers or None, "listeners": [listen]}
+            how: Any = {"approvals": approvals or None, "answers": answers or None, "listeners": [listen], **options}
             try:
                 async with aclosing(agent.astream(query, session=self.session, **how)) as events:
                     async for _ in events:
@@ -276,15 +285,32 @@ def create_journal(store: Place) -> None:
         pass
 
 
-def list_stored_runs(store: Place) -> list[Json]:
-    """Return what the page lists of the runs of a journal, the newest first."""
-    return [describe_run(run) for run in runs(store, limit=MAX_LISTED_RUNS)]
+def name_thread(user: str, thread: str) -> str:
+    """Return the name that a conversation has in the journal; those of two users never have the same."""
+    return f"{quote(user, safe='')}/{thread}" if user else thread
 
 
-def list_threads(store: Place) -> list[Json]:
-    """Return the named conversations of a journal, each with its first query, the newest first."""
-    found = list_conversations(store)
-    return [{"id": info.name, "title": info.title, "at": info.seen, "state": info.state} for info in found]
+def keys_of_user(store: Place, user: str) -> set[int]:
+    """Return the keys of a user's conversations, as in `RunInfo.conversation`."""
+    return {info.key for info in list_conversations(store) if info.name.startswith(name_thread(user, ""))}
+
+
+def list_stored_runs(store: Place, user: str = "") -> list[Json]:
+    """Return what the page lists of the runs of a journal, or of those of a user, the newest first."""
+    if not user:
+        return [describe_run(run) for run in runs(store, limit=MAX_LISTED_RUNS)]
+    own = keys_of_user(store, user)
+    return [describe_run(run) for run in runs(store) if run.conversation in own][:MAX_LISTED_RUNS]
+
+
+def list_threads(store: Place, user: str = "") -> list[Json]:
+    """Return the named conversations of a journal or of a user, each with its first query, the newest first."""
+    prefix = name_thread(user, "")
+    return [
+        {"id": info.name.removeprefix(prefix), "title": info.title, "at": info.seen, "state": info.state}
+        for info in list_conversations(store)
+        if info.name.startswith(prefix)
+    ]
 
 
 def describe_run(run: RunInfo) -> Json:
@@ -294,22 +320,34 @@ def describe_run(run: RunInfo) -> Json:
     return {**shown, "seen": run.seen, "steps": run.steps, "error": mask(run.error), "usage": usage}
 
 
-def read_run(store: Place, identity: str) -> Json:
-    """Return a run of a journal with its events.
+def find_stored_run(store: Place, identity: str, user: str) -> JournaledRun | None:
+    """Return a run of a journal; None if it is another user's.
 
     Raises:
         JournalError: There is no such run, or the journal cannot be read.
     """
     found = show(identity, store=store)
+    return found if not user or found.run.conversation in keys_of_user(store, user) else None
+
+
+def read_run(store: Place, identity: str, *, user: str = "") -> Json | None:
+    """Return a run of a journal with its events; None if it is another user's.
+
+    Raises:
+        JournalError: There is no such run, or the journal cannot be read.
+    """
+    if (found := find_stored_run(store, identity, user)) is None:
+        return None
     return {**describe_run(found.run), "events": [*_events(found, found.run.id, found.run.id, (), draws=True)]}
 
 
-def read_request(store: Place, identity: str, number: int) -> Json | None:
+def read_request(store: Place, identity: str, number: int, *, user: str = "") -> Json | None:
     """Return the messages of a request of a run, masked; None if the run has no such request.
 
     A journal keeps messages, not requests: what a policy changed in a request, a shortened result, say, is not shown.
     """
-    found = show(identity, store=store)
+    if (found := find_stored_run(store, identity, user)) is None:
+        return None
     messages = found.messages
     places = [place for place in range(found.run.first, len(messages)) if messages[place]["role"] == "assistant"]
     if not 0 < number <= len(places):
@@ -317,12 +355,12 @@ def read_request(store: Place, identity: str, number: int) -> Json | None:
     return {"model": found.run.model, "messages": mask_data(messages[: places[number - 1]])}
 
 
-def open_conversation(thread: str, store: Place, *, draws: bool = False) -> Thread:
-    """Return a conversation of a journal with the events of its runs; `draws` as in `AguiEncoder`.
+def open_conversation(user: str, thread: str, store: Place, *, draws: bool = False) -> Thread:
+    """Return a conversation of a user in a journal with the events of its runs; `draws` as in `AguiEncoder`.
 
     One whose name is new is written with its first run, so that opening the page leaves no trace.
     """
-    if (stored := find_conversation(thread, store)) is None:
+    if (stored := find_conversation(name_thread(user, thread), store)) is None:
         return Thread(thread, draws=draws)
     conversation = Thread(thread, stored.session, draws=draws)
     for run in stored.runs:
@@ -346,7 +384,11 @@ def _events(
 
 
 MAX_CONVERSATIONS = 200
-"""Conversations that are kept in memory; the oldest idle ones are dropped, and read from the journal again."""
+"""Conversations of a journal that are kept in memory too; the oldest idle ones are read from the journal again."""
+MAX_UNSTORED_CONVERSATIONS = 1_000
+"""Conversations without a journal; beyond them the oldest idle one of the user who has the most is lost."""
+Key: TypeAlias = tuple[str, str]
+"""The user's id and the conversation's."""
 
 
 class Threads:
@@ -364,64 +406,83 @@ class Threads:
         self._draws = draws
         if journal is not None:
             create_journal(journal)
-        self._open: dict[str, Thread] = {}
-        self._lock = asyncio.Lock()
+        self._open: dict[Key, Thread] = {}
+        """The conversations in memory; the one that was used last is the last."""
 
-    async def find(self, thread: str) -> Thread:
-        """Return a conversation: the one in memory, the one in the journal, or a new one."""
-        async with self._lock:
-            if thread not in self._open:
-                if self.journal is None:
-                    self._open[thread] = Thread(thread, draws=self._draws)
-                else:
-                    opened = asyncio.to_thread(open_conversation, thread, self.journal, draws=self._draws)
-                    self._open[thread] = await opened
-                self._drop_oldest()
-            return self._open[thread]
+    async def find(self, user: str, thread: str) -> Thread:
+        """Return a conversation: the one in memory, the one in the journal, or a new one, which is not kept yet."""
+        if (known := self._open.get((user, thread))) is not None:
+            return known
+        if self.journal is None:
+            return Thread(thread, draws=self._draws)
+        found = await asyncio.to_thread(open_conversation, user, thread, self.journal, draws=self._draws)
+        return self._keep(user, found) if found.events else found
 
-    async def start(self, given: RunInput) -> tuple[Thread, int]:
+    async def start(
+        self, given: RunInput, user: str = "", options: Mapping[str, Any] = NO_OPTIONS
+    ) -> tuple[Thread, int]:
         """Begin a run and return its conversation with the id of the first event.
+
+        Args:
+            given: What the client asks for.
+            user: The id of the user.
+            options: The options of the run; a `session` among them replaces that of the conversation.
 
         Raises:
             BusyError: A run of the conversation is working.
             InputError: Nothing is interrupted, or a part has no valid content.
         """
-        conversation = await self.find(given.thread)
+        query_of_content(given.content)
+        conversation = self._keep(user, await self.find(user, given.thread))
         if (first := conversation.resume(given)) is not None:
             return conversation, first
         conversation.claim(given.run)
         try:
-            query_of_content(given.content)
+            if "session" in options:
+                conversation.session = options["session"]
             if given.is_continuation:
                 if not conversation.interrupted or self.journal is None:
                     raise InputError("no run of this conversation was interrupted")
                 resumed = asyncio.to_thread(Session.resumed, conversation.interrupted, self.journal)
                 conversation.session = await resumed
             elif self.journal is not None and conversation.session.journaled is None:
-                conversation.session = await asyncio.to_thread(Session.open, given.thread, self.journal)
-            return conversation, conversation.start(self.agent, given)
+                name = name_thread(user, given.thread)
+                conversation.session = await asyncio.to_thread(Session.open, name, self.journal)
+            how = {name: value for name, value in options.items() if name != "session"}
+            return conversation, conversation.start(self.agent, given, how)
         except BaseException:
             conversation.release()
             raise
 
-    async def list(self) -> list[dict[str, Any]]:
-        """Return the conversations of the journal and of this process, the newest first."""
-        stored = [] if self.journal is None else await asyncio.to_thread(list_threads, self.journal)
+    async def list(self, user: str = "") -> list[dict[str, Any]]:
+        """Return the user's conversations in the journal and in this process, the newest first."""
+        stored = [] if self.journal is None else await asyncio.to_thread(list_threads, self.journal, user)
+        own = {thread: conversation for (owner, thread), conversation in self._open.items() if owner == user}
         known = {thread["id"] for thread in stored}
-        for thread, conversation in reversed(self._open.items()):
+        for thread, conversation in reversed(own.items()):
             if thread not in known and conversation.events:
                 given = conversation.events[0].get("input") or {}
                 messages = given.get("messages") or [{}]
                 stored.insert(0, {"id": thread, "title": _title(messages[0].get("content")), "at": None})
-        running = {thread for thread, conversation in self._open.items() if conversation.running}
+        running = {thread for thread, conversation in own.items() if conversation.running}
         return [{**thread, "running": thread["id"] in running} for thread in stored]
 
-    def _drop_oldest(self) -> None:
-        if self.journal is None:
-            return
-        idle = [thread for thread, conversation in self._open.items() if conversation.is_idle]
-        for thread in idle[: max(0, len(self._open) - MAX_CONVERSATIONS)]:
-            del self._open[thread]
+    def _keep(self, user: str, conversation: Thread) -> Thread:
+        """Keep a conversation in memory, unless one of its id is there, and return the one that is kept."""
+        key = (user, conversation.thread)
+        kept = self._open[key] = self._open.pop(key, conversation)
+        most = MAX_UNSTORED_CONVERSATIONS if self.journal is None else MAX_CONVERSATIONS
+        if len(self._open) > most:
+            idle = [known for known, one in self._open.items() if one.is_idle and known != key]
+            users = Counter(owner for owner, _ in self._open)
+            if self.journal is None and idle:
+                busiest = max({owner for owner, _ in idle}, key=users.__getitem__)
+                idle = sorted(
+                    (known for known in idle if known[0] == busiest), key=lambda known: self._open[known].is_waiting
+                )
+            for known in idle[: len(self._open) - most]:
+                del self._open[known]
+        return kept
 
 
 def _title(content: Any) -> str:

@@ -226,7 +226,8 @@ def test_a_wrong_body_is_refused_with_its_reason(body, reason):
 
 
 def test_text_that_is_no_json_is_refused():
-    assert client_of(price_of, replies=[]).post("/", content="{").status_code == 422
+    client = client_of(price_of, replies=[])
+    assert client.post("/", content="{", headers={"content-type": "application/json"}).status_code == 422
 
 
 def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
