@@ -22,7 +22,6 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 """The names of this machine in a header `Host`."""
 MAX_BODY_BYTES = 25_000_000
 BODY_SECONDS = 20.0
-"""Seconds that a client may take for the next piece of a body."""
 USER_KEY = "agentkit.user"
 """The key of the user's id in the scope of a request."""
 WITH_BODY = ("POST", "PUT", "PATCH")
@@ -74,6 +73,7 @@ class Guard:
         make_request: Returns the request for `user` from the ASGI scope.
         open_prefix: The path of files without anything private, for which neither token nor user is needed.
         headers: Are added to each response.
+        body_seconds: The time that a client may take for the next piece of a body.
         realm: Where a person finds the token, for the text of the refusal.
     """
 
@@ -86,6 +86,7 @@ class Guard:
     make_request: Callable[[Any], Any] = dict
     open_prefix: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    body_seconds: float = BODY_SECONDS
     realm: str = "a token is needed: Authorization: Bearer ..."
 
     def __post_init__(self) -> None:
@@ -190,9 +191,9 @@ class Guard:
         body = bytearray()
         while True:
             try:
-                message = await asyncio.wait_for(receive(), BODY_SECONDS)
+                message = await asyncio.wait_for(receive(), self.body_seconds)
             except TimeoutError:
-                return Refusal(408, f"the body stopped for more than {BODY_SECONDS:g} s.", {"connection": "close"})
+                return Refusal(408, f"the body stopped for more than {self.body_seconds:g} s.", {"connection": "close"})
             if message["type"] == "http.disconnect":
                 return None
             body += message.get("body", b"")

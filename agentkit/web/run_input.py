@@ -122,11 +122,11 @@ def _part(part: Json, place: int) -> str | ContentPart:
         return str(part["text"])
     if not isinstance(kind, str) or kind not in PART_CLASSES or not isinstance(source, dict):
         raise InputError(f"content[{place}]: expected text, image, audio or document with a source, got {kind!r:.40}")
-    if kind == "image" and source.get("type") == "url":
-        return Image.from_url(source.get("value") or source.get("url", ""))
     metadata = part.get("metadata")
     name = metadata.get("filename") if isinstance(metadata, dict) else ""
     try:
+        if kind == "image" and source.get("type") == "url":
+            return Image.from_url(source.get("value") or source.get("url", ""))
         data = b64decode(source.get("value", ""), validate=True)
         return PART_CLASSES[kind].from_bytes(data, name=name if isinstance(name, str) else "")
     except (Base64Error, TypeError, ValueError) as error:

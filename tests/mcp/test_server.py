@@ -275,6 +275,74 @@ def test_http_checks_host_origin_and_token():
     assert post({**allowed, "Host": "mine.example:8000"}, hosts=["mine.example"], **shared) == 200
 
 
+class Shop:
+    def __init__(self, owner):
+        self.owner = owner
+
+
+@tool(effect="danger")
+def pay(euros: float, shop: Injected[Shop]) -> str:
+    """Pay."""
+    return f"{euros} by {shop.owner}"
+
+
+def users_server():
+    """Return our server for people who are signed in, whose tools work with what is theirs."""
+    app = make_app([pay], user=lambda request: request.headers.get("x-user"), deps=shop_of)
+    return TestClient(app, base_url="http://127.0.0.1:8000")
+
+
+async def shop_of(request):
+    return Shop(request.headers["x-user"])
+
+
+MODERN = "2026-07-28"
+
+
+def call_as(client, user, **more):
+    """Send the call of a user in the newest version of the protocol; return the status and the answer."""
+    told = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    }
+    params = {"name": "pay", "arguments": {"euros": 4}, "_meta": told, **more}
+    headers = {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "pay", "x-user": user}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    response = client.post("/mcp", json=body, headers=headers)
+    return response.status_code, response.json()
+
+
+def test_a_call_that_waits_belongs_to_its_user():
+    with users_server() as client:
+        asked = call_as(client, "ada")[1]["result"]
+        given = {"allow": {"action": "accept", "content": {"allow": True}}}
+        answered = {"requestState": asked["requestState"], "inputResponses": given}
+        assert call_as(client, "eve", **answered)[0] == 400
+        assert call_as(client, "ada", **answered)[1]["result"]["content"][0]["text"] == "4.0 by ada"
+        assert call_as(client, "")[0] == 401
+
+
+def test_a_session_belongs_to_its_user():
+    with users_server() as client:
+        began = client.post("/mcp", json=HELLO, headers={**ACCEPT, "x-user": "ada"})
+        session = {"mcp-session-id": began.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        listed = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        found = {
+            user: client.post("/mcp", json=listed, headers={**ACCEPT, **session, "x-user": user}).status_code
+            for user in ("ada", "eve")
+        }
+    assert found == {"ada": 200, "eve": 404}
+
+
+def test_http_takes_no_body_that_is_too_large_or_no_json():
+    with TestClient(make_app([add]), base_url="http://127.0.0.1:8000") as client:
+        piece = b"x" * 1_000_000
+        headers = {**ACCEPT, "content-type": "application/json"}
+        assert client.post("/mcp", content=iter([piece] * 26), headers=headers).status_code == 413
+        assert client.post("/mcp", content="{}", headers={**ACCEPT, "content-type": "text/plain"}).status_code == 415
+
+
 def test_fifty_calls_at_once_are_answered_each_with_its_own_result(talk):
     started: set[int] = set()
 

@@ -1,0 +1,206 @@
+"""Several users of one app behind a sign-in: conversations, interrupts, runs and values are their own."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from agentkit import DefinitionError, Injected, JsonAgent, Session, tool
+from agentkit.testing import ScriptedModel, answer, call
+from agentkit.web import agui, web_app
+from agentkit.web.threads import MAX_UNSTORED_CONVERSATIONS, Threads
+
+
+class Shop:
+    """What the tools of one user work with."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+
+paid: list[tuple[str, float]] = []
+
+
+@tool(effect="danger")
+def refund(euros: float, shop: Injected[Shop]) -> str:
+    """Pay money back."""
+    paid.append((shop.owner, euros))
+    return f"{euros} paid by {shop.owner}"
+
+
+def reply(request):
+    """Refund first, then tell how many questions of the user the conversation has."""
+    if request.messages[-1]["role"] == "tool":
+        return answer("done")
+    if "refund" in request.messages[-1]["content"]:
+        return call("refund", euros=4)
+    return answer(" / ".join(message["content"] for message in request.messages if message["role"] == "user"))
+
+
+def user_of(request):
+    return request.headers.get("x-user")
+
+
+async def user_of_async(request):
+    await asyncio.sleep(0)
+    return request.headers.get("x-user")
+
+
+def shop_of(request):
+    return Shop(f"{request.headers['x-user']} in {request.state.thread}")
+
+
+def app_of(door, **how):
+    agent = JsonAgent(refund, model=ScriptedModel(*[reply] * 20), description="A shop.")
+    return door(agent, **{"user": user_of, "deps": shop_of, **how})
+
+
+def post(client, user, content=None, thread="t", path="/", **more):
+    messages = [] if content is None else [{"id": "1", "role": "user", "content": content}]
+    body = {"threadId": thread, "runId": "r", "messages": messages, **more}
+    return client.post(path, json=body, headers={"x-user": user} if user else {})
+
+
+def events_of(response):
+    assert response.status_code == 200, response.text
+    return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
+
+
+def approve(interrupt):
+    return [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+
+
+@pytest.mark.parametrize("user", [user_of, user_of_async], ids=["plain", "async"])
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
+def test_a_user_cannot_answer_or_read_what_waits_for_another_one(tmp_path, is_stored, user):
+    paid.clear()
+    store = tmp_path / "runs.db" if is_stored else None
+    with TestClient(app_of(agui, user=user, journal=store)) as client:
+        (interrupt,) = events_of(post(client, "ada", "refund"))[-1]["outcome"]["interrupts"]
+        stolen = post(client, "eve", resume=approve(interrupt))
+        assert (stolen.status_code == 409) or events_of(stolen)[-1]["type"] == "RUN_ERROR"
+        assert paid == []
+        assert events_of(post(client, "eve", "hello"))[-1]["result"] == "hello", "it is another conversation"
+        assert events_of(post(client, "ada", resume=approve(interrupt)))[-1]["result"] == "done"
+        assert paid == [("ada in t", 4)]
+        assert post(client, "", "hello").status_code == 401
+
+
+def test_the_same_thread_of_another_user_survives_a_restart(tmp_path):
+    store = tmp_path / "runs.db"
+    for _ in range(2):
+        with TestClient(app_of(agui, journal=store)) as client:
+            found = [events_of(post(client, user, f"I am {user}"))[-1]["result"] for user in ("ada", "eve", "ada/t")]
+    assert found == ["I am ada / I am ada", "I am eve / I am eve", "I am ada/t / I am ada/t"]
+
+
+def test_the_page_shows_a_user_their_own_conversations_and_runs(tmp_path):
+    app = app_of(web_app, journal=tmp_path / "runs.db")
+    with TestClient(app) as client:
+
+        def get(user, path):
+            return client.get(path, headers={"x-user": user})
+
+        for user in ("ada", "eve"):
+            events_of(post(client, user, f"I am {user}", thread=f"of-{user}", path="/agui"))
+        assert [thread["title"] for thread in get("ada", "/threads").json()] == ["I am ada"]
+        (run,) = get("ada", "/runs").json()
+        assert run["query"] == "I am ada"
+        assert get("ada", f"/runs/{run['id']}").status_code == 200
+        for path in (f"/runs/{run['id']}", f"/runs/{run['id']}/requests/1", f"/threads/of-ada/requests/{run['id']}/1"):
+            assert get("eve", path).status_code == 404
+        assert get("eve", "/threads/of-ada").json()["events"] == []
+        assert client.get("/threads").status_code == 401
+        assert get("eve", "/threads/of-ada/events").text == ""
+
+
+def test_a_page_without_token_and_users_is_refused():
+    with pytest.raises(DefinitionError, match="Give a token, or user="):
+        web_app(JsonAgent(refund))
+
+
+def test_a_session_may_be_a_function_of_the_request():
+    kept = {}
+
+    async def session_of(request):
+        return kept.setdefault((request.headers["x-user"], request.state.thread), Session())
+
+    with TestClient(app_of(agui, session=session_of)) as client:
+        (interrupt,) = events_of(post(client, "ada", "refund"))[-1]["outcome"]["interrupts"]
+    with TestClient(app_of(agui, session=session_of)) as client:  # another process of the app
+        assert events_of(post(client, "ada", resume=approve(interrupt)))[-1]["result"] == "done"
+    assert [*kept] == [("ada", "t")]
+
+
+def test_options_that_cannot_be_kept_are_refused(tmp_path):
+    with pytest.raises(DefinitionError, match="both keep the conversations"):
+        app_of(agui, session=lambda request: Session(), journal=tmp_path / "runs.db")
+    with pytest.raises(DefinitionError, match="must be a function of the request"):
+        app_of(agui, session=Session())
+    with pytest.raises(DefinitionError, match="lets any page act for a signed-in user"):
+        app_of(agui, allow_origins=["*"])
+    with TestClient(app_of(agui, session=lambda request: None)) as client:
+        with pytest.raises(DefinitionError, match="expected a Session, got NoneType"):
+            post(client, "ada", "hello")
+
+
+def test_a_page_of_an_allowed_origin_may_send_requests_from_a_browser():
+    with TestClient(app_of(agui, allow_origins=["https://shop.example"])) as client:
+        asked = {"origin": "https://shop.example", "access-control-request-method": "POST"}
+        asked["access-control-request-headers"] = "content-type,x-user"
+        allowed = client.options("/", headers=asked).headers
+        assert allowed["access-control-allow-origin"] == "https://shop.example"
+        assert allowed["access-control-allow-credentials"] == "true"
+        sent = {"x-user": "ada", "origin": "https://shop.example"}
+        body = {"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "hello"}]}
+        found = client.post("/", json=body, headers=sent)
+        assert found.headers["access-control-allow-origin"] == "https://shop.example"
+        assert events_of(found)[-1]["result"] == "hello"
+        assert client.post("/", json=body, headers={**sent, "origin": "https://evil.example"}).status_code == 403
+        assert (
+            client.post("/", content="{}", headers={"x-user": "ada", "content-type": "text/plain"}).status_code == 415
+        )
+
+
+def test_two_users_at_once_of_whom_one_is_slow():
+    """A sign-in that takes its time keeps no other user waiting."""
+    order = []
+
+    async def both():
+        is_signed_in = asyncio.Event()
+
+        async def user(request):
+            if request.headers["x-user"] == "slow":
+                await is_signed_in.wait()
+            return request.headers["x-user"]
+
+        app = app_of(agui, user=user)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://t") as client:
+
+            async def ask(name):
+                found = events_of(await post(client, name, f"I am {name}"))
+                order.append(found[-1]["result"])
+
+            slow = asyncio.create_task(ask("slow"))
+            await ask("quick")
+            is_signed_in.set()
+            await slow
+
+    asyncio.run(both())
+    assert order == ["I am quick", "I am slow"]
+
+
+def test_old_conversations_without_a_journal_are_dropped_at_a_bound():
+    async def visit():
+        threads = Threads(JsonAgent(refund, model=ScriptedModel()))
+        for number in range(3 * MAX_UNSTORED_CONVERSATIONS):
+            await threads.find("", f"looked-up-{number}")
+        looked_up = len(threads._open)
+        own = threads._keep("ada", await threads.find("ada", "hers"))
+        for number in range(MAX_UNSTORED_CONVERSATIONS + 500):
+            threads._keep("eve", await threads.find("eve", str(number)))
+        return looked_up, len(threads._open), await threads.find("ada", "hers") is own, ("eve", "0") in threads._open
+
+    assert asyncio.run(visit()) == (0, MAX_UNSTORED_CONVERSATIONS, True, False)
