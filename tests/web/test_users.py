@@ -141,9 +141,9 @@ def test_options_that_cannot_be_kept_are_refused(tmp_path):
         app_of(agui, session=Session())
     with pytest.raises(DefinitionError, match="lets any page act for a signed-in user"):
         app_of(agui, allow_origins=["*"])
-    with TestClient(app_of(agui, session=lambda request: None)) as client:
-        with pytest.raises(DefinitionError, match="expected a Session, got NoneType"):
-            post(client, "ada", "hello")
+    client = TestClient(app_of(agui, session=lambda request: None))
+    with pytest.raises(DefinitionError, match="expected a Session, got NoneType"):
+        post(client, "ada", "hello")
 
 
 def test_a_page_of_an_allowed_origin_may_send_requests_from_a_browser():
