@@ -31,6 +31,7 @@ from .core.http_guard import LOOPBACK_HOSTS as LOOPBACK_HOSTS
 from .core.http_guard import MAX_BODY_BYTES as MAX_BODY_BYTES
 from .core.http_guard import AsgiApp as AsgiApp
 from .core.http_guard import Guard as Guard
+from .core.http_guard import OfRequest as OfRequest
 from .core.http_guard import call_with_request as call_with_request
 from .core.http_guard import is_function as is_function
 from .core.http_guard import user_of as user_of

@@ -18,6 +18,8 @@ AsgiMessage: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Any, Receive, Send], Awaitable[None]]
+OfRequest: TypeAlias = Callable[[Any], Any]
+"""A plain or async function of a request, as the web framework of a door has it."""
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 """The names of this machine in a header `Host`."""
 MAX_BODY_BYTES = 25_000_000
@@ -45,7 +47,7 @@ def is_function(value: Any) -> bool:
     return inspect.isroutine(value) or (callable(value) and hasattr(value, "func"))  # functools.partial
 
 
-async def call_with_request(function: Callable[[Any], Any], request: Any) -> Any:
+async def call_with_request(function: OfRequest, request: Any) -> Any:
     """Return what a function of a request returns; a plain one runs in a thread, so that no other request waits."""
     if inspect.iscoroutinefunction(function):
         return await function(request)
@@ -82,7 +84,7 @@ class Guard:
     allow_origins: Sequence[str] = ()
     token: str = ""
     is_token_in_address: bool = False
-    user: Callable[[Any], Any] | None = None
+    user: OfRequest | None = None
     make_request: Callable[[Any], Any] = dict
     open_prefix: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)

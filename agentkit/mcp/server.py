@@ -6,7 +6,7 @@ A call by a client is bound, decided about and run, and its result has the form 
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
@@ -47,6 +47,7 @@ from ..extend import (
     Channel,
     Done,
     Guard,
+    OfRequest,
     RawSchema,
     call_with_request,
     explain_answer,
@@ -243,7 +244,6 @@ def _failure(text: str) -> types.CallToolResult:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEFAULT_MCP_PORT = 8000
 MIN_TOKEN_CHARS = 16
-OfRequest: TypeAlias = Callable[[Request], Any]
 SCOPE_KEY = "agentkit.scope"
 """The key, in the scope that the SDK gets, of the scope as the app around the server made it."""
 

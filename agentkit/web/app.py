@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import Any
 
 from .. import AgentkitError, DefinitionError, JsonAgent, Session
-from ..extend import Guard, Place, call_with_request, is_function, mask, user_of
+from ..extend import Guard, OfRequest, Place, call_with_request, is_function, mask, user_of
 from .api import (
     CORSMiddleware,
     JSONResponse,
@@ -29,8 +29,6 @@ from .api import (
 from .run_input import BusyError, InputError, RunInput, parse_input
 from .threads import Thread, Threads, list_stored_runs, read_request, read_run
 
-OfRequest: TypeAlias = Callable[[Request], Any]
-"""A function of a request, plain or async; `request.state.thread` is the id of the conversation."""
 PAGE = files(__package__) / "page"
 ASSETS = {
     "style.css": "text/css",
@@ -181,7 +179,8 @@ class Page:
 
     async def request(self, request: Request) -> Response:
         conversation = await self._find(request)
-        run, number = request.path_params["run"], request.path_params["number"]
+        run = request.path_params["run"]
+        number = request.path_params["number"]
         if (found := conversation.find_request(run, number)) is None:
             return await self._read_run(request, read_request, run, number)
         return _json_or_404(found)

@@ -37,8 +37,6 @@ from ..extend import (
 from .encode import AguiEncoder
 from .run_input import BusyError, InputError, RunInput, query_of_content, split_resume
 
-NO_OPTIONS: Mapping[str, Any] = {}
-
 
 class Thread:
     """A conversation and its log of AG-UI events; the index of an event in the log is its id.
@@ -89,12 +87,12 @@ class Thread:
         self.running = ""
         self.extend([])
 
-    def start(self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any] = NO_OPTIONS) -> int:
+    def start(self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any] | None = None) -> int:
         """Begin a run in a task of its own and return the id of its first event; `options` are those of the run."""
         self.running = given.run
         self.interrupted = ""
         first = len(self.events)
-        self._task = asyncio.create_task(self._work(agent, given, options))
+        self._task = asyncio.create_task(self._work(agent, given, options or {}))
         return first
 
     def resume(self, given: RunInput) -> int | None:
@@ -419,7 +417,7 @@ class Threads:
         return self._keep(user, found) if found.events else found
 
     async def start(
-        self, given: RunInput, user: str = "", options: Mapping[str, Any] = NO_OPTIONS
+        self, given: RunInput, user: str = "", options: Mapping[str, Any] | None = None
     ) -> tuple[Thread, int]:
         """Begin a run and return its conversation with the id of the first event.
 
@@ -433,6 +431,7 @@ class Threads:
             InputError: Nothing is interrupted, or a part has no valid content.
         """
         query_of_content(given.content)
+        options = options or {}
         conversation = self._keep(user, await self.find(user, given.thread))
         if (first := conversation.resume(given)) is not None:
             return conversation, first
