@@ -10,8 +10,11 @@ from collections.abc import Generator, Iterator
 import pytest
 from postgres_server import PostgresServer, running_server, why_not
 
-from agentkit import JsonAgent
-from agentkit.core.flow import Done, Event, adrive, drive
+from agentkit import JsonAgent, ToolRegistry
+from agentkit.core.flow import Done, Event, Policy, adrive, apply_policies, drive
+from agentkit.core.messages import Message
+from agentkit.engine.loop import agent_loop
+from agentkit.engine.model import Model
 from agentkit.engine.result import Result
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -108,6 +111,10 @@ class World:
             return [event async for event in agent.astream(query, **settings)]
 
         return asyncio.run(collect())
+
+    def loop(self, model: Model, tools: ToolRegistry, history: list[Message], *policies: Policy, **settings):
+        """Drive the agent loop alone under policies, without an agent; return its end and its events."""
+        return self.drive(apply_policies(agent_loop(model, tools, history, **settings), policies))
 
     def drive(self, flow, events: list[Event] | None = None) -> tuple[object, list[Event]]:
         """The flow's value and its events, which are put into `events` as they come."""

@@ -49,8 +49,8 @@ def flow_of(
     return apply_policies(loop, policies)
 
 
-def run(world, model, *tools, history=None, **settings) -> Ran:
-    """Run the loop in one of the two worlds."""
+def run_stacked(world, model, *tools, history=None, **settings) -> Ran:
+    """Drive the loop under its policies in one of the two worlds."""
     history = [user("go")] if history is None else history
     answer, events = world.drive(flow_of(model, *tools, history=history, **settings))
     landed = [event.reason for event in events if isinstance(event, FinalRequest)]

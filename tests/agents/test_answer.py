@@ -9,9 +9,7 @@ import pytest
 from pydantic import BaseModel, RootModel
 
 from agentkit import DefinitionError, ToolError, ToolRegistry
-from agentkit.core.flow import apply_policies
 from agentkit.core.messages import user
-from agentkit.engine.loop import agent_loop
 from agentkit.policies.answer_checks import AnswerDoubted, Material, check_answers
 from agentkit.policies.evidence import evidence
 from agentkit.policies.final_request import request_final_answer
@@ -56,13 +54,11 @@ class Tree:
     children: "list[Tree]" = field(default_factory=list)
 
 
-def run(world, answer, *replies, policies=(), history=None, tools=()):
+def loop_to_answer(world, answer, *replies, policies=(), history=None, tools=()):
     model = ScriptedModel(*replies)
     history = [user("?")] if history is None else history
     registry = ToolRegistry(*tools, answer=make_answer_tool(answer))
-    end, events = world.drive(
-        apply_policies(agent_loop(model, registry, history, text_ends=answer is str), tuple(policies))
-    )
+    end, events = world.loop(model, registry, history, *policies, text_ends=answer is str)
     model.assert_done()
     return end.value, history, events
 
@@ -81,7 +77,7 @@ def run(world, answer, *replies, policies=(), history=None, tools=()):
 def test_the_fields_are_the_parameters_and_may_stand_under_answer(world, type_, fields, answer):
     assert list(make_answer_tool(type_).parameters["properties"]) == list(fields)
     for arguments in (fields, {"answer": fields}):
-        value, *_ = run(world, type_, call("final_answer", **arguments))
+        value, *_ = loop_to_answer(world, type_, call("final_answer", **arguments))
         assert value == answer
         assert type(value) is type(answer)
 
@@ -100,16 +96,18 @@ def test_the_fields_are_the_parameters_and_may_stand_under_answer(world, type_, 
     ],
 )
 def test_other_types_stand_under_answer(world, type_, written, answer):
-    value, *_ = run(world, type_, call("final_answer", answer=written))
+    value, *_ = loop_to_answer(world, type_, call("final_answer", answer=written))
     assert value == answer
 
 
 def test_a_field_that_is_called_answer_is_one(world):
-    assert run(world, Reply, call("final_answer", answer="x"))[0] == Reply(answer="x")
+    assert loop_to_answer(world, Reply, call("final_answer", answer="x"))[0] == Reply(answer="x")
 
 
 def test_wrong_fields_go_back_to_the_model(world):
-    value, history, _ = run(world, Report, call("final_answer", title="T"), call("final_answer", title="T", points=[]))
+    value, history, _ = loop_to_answer(
+        world, Report, call("final_answer", title="T"), call("final_answer", title="T", points=[])
+    )
     assert value == Report(title="T", points=[])
     assert "points" in history[2]["content"]
 
@@ -142,7 +140,7 @@ def test_a_function_makes_the_answer(world, function):
     tool = make_answer_tool(function)
     assert tool.name == "final_answer"
     assert "Makes the report" in tool.description
-    value, history, _ = run(
+    value, history, _ = loop_to_answer(
         world, function, call("final_answer", title="T", count=9), call("final_answer", title="T", count=2)
     )
     assert value == Report(title="T", points=[0, 1])
@@ -155,20 +153,22 @@ def test_a_type_that_no_model_can_write_is_refused_at_once():
 
 
 def test_an_empty_text_is_no_answer(world):
-    value, history, _ = run(world, str, call("final_answer", text=" \n"), call("final_answer", text="It is 3."))
+    value, history, _ = loop_to_answer(
+        world, str, call("final_answer", text=" \n"), call("final_answer", text="It is 3.")
+    )
     assert value == "It is 3."
     assert history[-3]["content"].startswith("The answer is empty.")
 
 
 class TestChecks:
-    def run(self, world, checks, *replies, answer=str, limit=50, tools=()):
+    def loop_checked(self, world, checks, *replies, answer=str, limit=50, tools=()):
         history = [user("How many?")]
         policies = (request_final_answer(), check_answers(checks, history), limited(max_steps=limit))
-        return run(world, answer, *replies, policies=policies, history=history, tools=tools)
+        return loop_to_answer(world, answer, *replies, policies=policies, history=history, tools=tools)
 
     def test_a_good_answer_passes(self, world):
         seen = []
-        value, _, events = self.run(world, [seen.append], call("final_answer", text="fine"))
+        value, _, events = self.loop_checked(world, [seen.append], call("final_answer", text="fine"))
         assert (value, seen) == ("fine", ["fine"])
         assert not any(isinstance(event, AnswerDoubted) for event in events)
 
@@ -181,7 +181,7 @@ class TestChecks:
             assert answer % 2 == 0, "odd"
 
         replies = (call("final_answer", answer=-1), call("final_answer", answer=3), call("final_answer", answer=4))
-        value, history, _ = self.run(world, [positive, even], *replies, answer=int)
+        value, history, _ = self.loop_checked(world, [positive, even], *replies, answer=int)
         assert value == 4
         assert history[2]["content"] == "Give a positive number."
         assert history[4]["content"].startswith("The answer was not accepted. AssertionError: odd")
@@ -198,7 +198,7 @@ class TestChecks:
             return answer < 10
 
         replies = [call("final_answer", answer=number) for number in (-2, 3, 12, 4)]
-        value, history, events = self.run(world, [is_positive, complain, is_small], *replies, answer=int)
+        value, history, events = self.loop_checked(world, [is_positive, complain, is_small], *replies, answer=int)
         assert value == 4
         assert [message["content"] for message in history[2::2]] == [
             "The answer was not accepted. The check is_positive failed.\nCorrect it and call final_answer again.",
@@ -210,7 +210,7 @@ class TestChecks:
 
     def test_a_check_that_keeps_returning_false_becomes_a_doubt(self, world):
         replies = [call("final_answer", answer=number) for number in (1, 2, 3)]
-        value, _, events = self.run(world, [lambda answer: False], *replies, answer=int)
+        value, _, events = self.loop_checked(world, [lambda answer: False], *replies, answer=int)
         assert value == 3
         assert [event.reason for event in events if isinstance(event, AnswerDoubted)] == ["The check <lambda> failed."]
 
@@ -218,7 +218,7 @@ class TestChecks:
         def never(answer: str) -> None:
             raise ValueError("no")
 
-        value, history, events = self.run(
+        value, history, events = self.loop_checked(
             world, [never], *[call("final_answer", text=str(number)) for number in range(3)]
         )
         assert value == "2"
@@ -229,7 +229,7 @@ class TestChecks:
         def never(answer: str) -> None:
             raise ValueError("no")
 
-        value, _, events = self.run(
+        value, _, events = self.loop_checked(
             world, [never], call("final_answer", text="a"), call("final_answer", text="b"), limit=1
         )
         assert value == "b"
@@ -250,12 +250,14 @@ class TestChecks:
             return 42
 
         counting = {"tool_calls": [{"name": "count", "arguments": {}}]}
-        self.run(world, [slow, look], counting, call("final_answer", text="42"), tools=[count])
+        self.loop_checked(world, [slow, look], counting, call("final_answer", text="42"), tools=[count])
         assert seen == ["42", ("How many?", ["42"])]
 
     def test_an_answer_made_by_a_coroutine_function_is_checked(self, world):
         seen = []
-        value, *_ = self.run(world, [seen.append], call("final_answer", title="T", count=1), answer=amake_report)
+        value, *_ = self.loop_checked(
+            world, [seen.append], call("final_answer", title="T", count=1), answer=amake_report
+        )
         assert seen == [value] == [Report(title="T", points=[0])]
 
     def test_a_check_runs_in_a_worker_thread(self, world):
@@ -264,8 +266,8 @@ class TestChecks:
         def look(answer: object) -> None:
             names.append(threading.current_thread() is threading.main_thread())
 
-        self.run(world, [look], call("final_answer", text="x"))
-        self.run(world, [look], call("final_answer", title="T", count=1), answer=amake_report)
+        self.loop_checked(world, [look], call("final_answer", text="x"))
+        self.loop_checked(world, [look], call("final_answer", title="T", count=1), answer=amake_report)
         assert names == [False, False]
 
     def test_a_plain_text_that_would_be_the_answer_is_checked_too(self, world):
@@ -273,7 +275,7 @@ class TestChecks:
             if len(answer) > 5:
                 raise ToolError("Shorter!")
 
-        value, history, _ = self.run(world, [short], "a long text", "a long text", "brief")
+        value, history, _ = self.loop_checked(world, [short], "a long text", "a long text", "brief")
         assert value == "brief"
         assert history[4]["content"] == "Shorter!"
 
@@ -283,7 +285,7 @@ class TestChecks:
             return "there are 42 of them"
 
         counting = {"tool_calls": [{"name": "count", "arguments": {}}]}
-        value, history, events = self.run(
+        value, history, events = self.loop_checked(
             world,
             [evidence()],
             counting,
@@ -293,7 +295,7 @@ class TestChecks:
         )
         assert value == "42"
         assert "says 43 (number)" in history[4]["content"]
-        value, _, events = self.run(
+        value, _, events = self.loop_checked(
             world,
             [evidence()],
             counting,

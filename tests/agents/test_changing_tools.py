@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, RunContext
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 
 
 def unlock(run: RunContext) -> str:
@@ -22,15 +22,11 @@ def look() -> str:
     return "a door"
 
 
-def calls(*names: str) -> list:
-    return [{"tool_calls": [{"name": name, "arguments": {}}]} for name in names]
-
-
-ANSWER = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "in"}}]}
+ANSWER = answer("in")
 
 
 def test_a_function_of_the_run_says_which_tools_there_are(world):
-    model = ScriptedModel(*calls("enter", "unlock", "enter"), ANSWER)
+    model = ScriptedModel(call("enter"), call("unlock"), call("enter"), ANSWER)
     agent = JsonAgent(look, tools=lambda run: [enter] if run.state.get("open") else [unlock], model=model)
     result = world.run(agent, "Go in.")
     assert result.answer == "in"
@@ -44,7 +40,7 @@ def test_a_function_of_the_run_says_which_tools_there_are(world):
 
 
 def test_a_list_of_tools_may_be_given_by_name(world):
-    model = ScriptedModel(*calls("look", "enter"), ANSWER)
+    model = ScriptedModel(call("look"), call("enter"), ANSWER)
     assert world.run(JsonAgent(look, tools=[enter], model=model), "Go in.").answer == "in"
 
 

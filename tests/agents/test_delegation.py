@@ -14,7 +14,7 @@ from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.history import check_history
 from agentkit.engine.model import ModelReplied, Reply, Request, TextDelta
 from agentkit.engine.result import HandedOver, RunEnded, RunFinished, RunStarted, SubRun
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 from agentkit.tools.registry import ToolRegistry
 
@@ -44,20 +44,12 @@ def note(text: str) -> str:
     return "noted"
 
 
-def calls(*entries, **extra):
-    return {"tool_calls": [{"name": name, "arguments": arguments} for name, arguments in entries], **extra}
-
-
-def final(text="done"):
-    return calls(("final_answer", {"text": text}))
-
-
 def helper(*script: object, **settings) -> JsonAgent:
     """An agent that is asked by another."""
     return JsonAgent(add, delete, description="Knows numbers.", model=ScriptedModel(*script, name="inner"), **settings)
 
 
-ASK = calls(("numbers", {"query": "1 + 2?"}))
+ASK = call("numbers", query="1 + 2?")
 
 
 def outer(inner: JsonAgent, *script: object, **settings) -> JsonAgent:
@@ -66,8 +58,8 @@ def outer(inner: JsonAgent, *script: object, **settings) -> JsonAgent:
 
 class TestAnAgentAsATool:
     def test_answers_the_query_of_the_other(self, world):
-        inner = helper(calls(("add", {"a": 1, "b": 2})), final("3"))
-        asking = outer(inner, ASK, final("It is 3."))
+        inner = helper(call("add", a=1, b=2), answer("3"))
+        asking = outer(inner, ASK, answer("It is 3."))
         result = world.run(asking, "What is 1 + 2?")
         assert result.answer == "It is 3."
         assert result.calls[0].content == "3"
@@ -93,9 +85,9 @@ class TestAnAgentAsATool:
             left: int
             right: int
 
-        inner = JsonAgent(add, answer=Pair, model=ScriptedModel(calls(("final_answer", {"left": 1, "right": 2}))))
+        inner = JsonAgent(add, answer=Pair, model=ScriptedModel(call("final_answer", left=1, right=2)))
         result = world.run(
-            JsonAgent(inner.as_tool("pairs", "Pairs."), model=ScriptedModel(calls(("pairs", {"query": "?"})), final())),
+            JsonAgent(inner.as_tool("pairs", "Pairs."), model=ScriptedModel(call("pairs", query="?"), answer("done"))),
             "go",
         )
         assert json.loads(result.calls[0].content) == {"left": 1, "right": 2}
@@ -119,15 +111,17 @@ class TestAnAgentAsATool:
                 return Reply({**assistant(), "tool_calls": [call]})
 
         inner = JsonAgent(add, model=Echo())
-        many = calls(*[("shout", {"query": f"q{number}"}) for number in range(6)])
-        result = world.run(JsonAgent(inner.as_tool("shout", "Shouts."), model=ScriptedModel(many, final())), "go")
+        many = calls(*[call("shout", query=f"q{number}") for number in range(6)])
+        result = world.run(
+            JsonAgent(inner.as_tool("shout", "Shouts."), model=ScriptedModel(many, answer("done"))), "go"
+        )
         assert [message["content"] for message in result.messages if message["role"] == "tool"][:6] == [
             f"Q{number}" for number in range(6)
         ]
 
     def test_a_run_without_answer_is_told_to_the_model(self, world):
         inner = helper(ModelError("no such key", kind="authentication", status=401))
-        result = world.run(outer(inner, ASK, final("sorry")), "go")
+        result = world.run(outer(inner, ASK, answer("sorry")), "go")
         assert result.answer == "sorry"
         assert result.calls[0].content == "numbers came to no answer. ModelError: no such key"
 
@@ -137,15 +131,15 @@ class TestAnAgentAsATool:
             """Fails."""
             raise KeyError("mine")
 
-        inner = JsonAgent(fail, description="Fails.", model=ScriptedModel(calls(("fail", {}))))
+        inner = JsonAgent(fail, description="Fails.", model=ScriptedModel(call("fail")))
         with pytest.raises(KeyError, match="mine"):
             world.run(outer(inner, ASK), "go")
 
     @pytest.mark.parametrize("streamed", [True, False])
     def test_its_events_are_shown_as_its_own(self, world, streamed):
-        inner = helper({"content": "Let me see.", **calls(("add", {"a": 1, "b": 2}))}, final("3"))
+        inner = helper({"content": "Let me see.", **call("add", a=1, b=2)}, answer("3"))
         seen: list = []
-        asking = outer(inner, ASK, final(), listeners=[seen.append])
+        asking = outer(inner, ASK, answer("done"), listeners=[seen.append])
         events = world.stream(asking, "go") if streamed else (world.run(asking, "go"), seen)[1]
         plain = [event for event in events if not isinstance(event, SubRun)]
         within = [event.event for event in events if isinstance(event, SubRun)]
@@ -168,13 +162,13 @@ class TestAnAgentAsATool:
             return Reply(given.message, Usage(requests=1, input_tokens=10, cost=dollars))
 
         request = Request([], ToolRegistry())
-        deepest = JsonAgent(add, description="Deep.", model=ScriptedModel(reply(final("1"), 0.5)))
+        deepest = JsonAgent(add, description="Deep.", model=ScriptedModel(reply(answer("1"), 0.5)))
         inner = JsonAgent(
             deepest.as_tool("deep"),
             description="In the middle.",
-            model=ScriptedModel(reply(calls(("deep", {"query": "?"})), 0.25), reply(final("2"), 0.25)),
+            model=ScriptedModel(reply(call("deep", query="?"), 0.25), reply(answer("2"), 0.25)),
         )
-        asking = outer(inner, reply(ASK, 1.0), reply(final(), 1.0))
+        asking = outer(inner, reply(ASK, 1.0), reply(answer("done"), 1.0))
         result = world.run(asking, "go")
         assert result.usage == Usage(requests=5, input_tokens=50, cost=3.0)
         assert asking.session.usage == result.usage
@@ -192,7 +186,7 @@ class TestAnAgentAsATool:
             finally:
                 ended.set()
 
-        inner = JsonAgent(hang, description="Hangs.", model=ScriptedModel(calls(("hang", {}))))
+        inner = JsonAgent(hang, description="Hangs.", model=ScriptedModel(call("hang")))
         for event in outer(inner, ASK).stream("go"):
             if isinstance(event, SubRun) and isinstance(event.event, ToolStarted):
                 assert begun.wait(60)
@@ -204,7 +198,7 @@ class TestAnAgentAsATool:
 
 
 class TestApprovalInside:
-    DELETE = calls(("delete", {"path": "a"}))
+    DELETE = call("delete", path="a")
 
     def test_who_decides_outside_decides_inside(self, world):
         asked = []
@@ -213,13 +207,13 @@ class TestApprovalInside:
             asked.append(call.name)
             return "no" if call.name == "delete" else None
 
-        inner = helper(self.DELETE, final("kept"))
-        assert world.run(outer(inner, ASK, final(), approve=decide), "go").calls[0].content == "kept"
+        inner = helper(self.DELETE, answer("kept"))
+        assert world.run(outer(inner, ASK, answer("done"), approve=decide), "go").calls[0].content == "kept"
         assert asked == ["numbers", "delete"]
         assert DONE == []
 
     def test_a_pause_inside_pauses_the_whole_and_goes_on_in_another_process(self, world, tmp_path):
-        both = calls(("numbers", {"query": "tidy up"}), ("note", {"text": "beside"}))
+        both = calls(call("numbers", query="tidy up"), call("note", text="beside"))
         with pytest.raises(Paused) as caught:
             world.run(outer(helper(self.DELETE), both), "go")
         assert DONE == ["beside"]
@@ -230,8 +224,8 @@ class TestApprovalInside:
 
         session = Session.load(tmp_path / "s.json")
         assert session.waiting == [waiting]
-        inner = helper(final("tidy"))
-        model = ScriptedModel(final())
+        inner = helper(answer("tidy"))
+        model = ScriptedModel(answer("done"))
         result = world.run(
             JsonAgent(inner.as_tool("numbers"), note, model=model), None, session=session, approvals={waiting.id: True}
         )
@@ -246,8 +240,8 @@ class TestApprovalInside:
         assert session.approvals.nested == {}
 
     def test_it_waits_on_when_nothing_is_decided_and_can_be_refused(self, world):
-        inner = helper(self.DELETE, final("kept"))
-        asking = outer(inner, ASK, final())
+        inner = helper(self.DELETE, answer("kept"))
+        asking = outer(inner, ASK, answer("done"))
         for query in ("go", None):
             with pytest.raises(Paused) as caught:
                 world.run(asking, query)
@@ -257,8 +251,8 @@ class TestApprovalInside:
         assert DONE == []
 
     def test_two_agents_that_pause_are_both_waited_for(self, world):
-        inner = helper(self.DELETE, self.DELETE, final("x"), final("y"))
-        asking = outer(inner, calls(("numbers", {"query": "one"}), ("numbers", {"query": "two"})), final())
+        inner = helper(self.DELETE, self.DELETE, answer("x"), answer("y"))
+        asking = outer(inner, calls(call("numbers", query="one"), call("numbers", query="two")), answer("done"))
         with pytest.raises(Paused) as caught:
             world.run(asking, "go")
         ids = [call.id for call in caught.value.calls]
@@ -267,7 +261,7 @@ class TestApprovalInside:
         assert DONE == ["a", "a"]
 
     def test_a_new_query_forgets_it(self, world):
-        asking = outer(helper(self.DELETE), ASK, final())
+        asking = outer(helper(self.DELETE), ASK, answer("done"))
         with pytest.raises(Paused):
             world.run(asking, "go")
         assert world.run(asking, "never mind").answer == "done"
@@ -275,7 +269,7 @@ class TestApprovalInside:
         assert DONE == []
 
 
-TRANSFER = calls(("transfer_to_billing", {"reason": "It is about money."}))
+TRANSFER = call("transfer_to_billing", reason="It is about money.")
 
 
 class TestHandOff:
@@ -288,8 +282,8 @@ class TestHandOff:
         return JsonAgent(add, description="You are triage.", model=model, handoffs={"billing": other}, **settings)
 
     def test_the_other_agent_goes_on_with_the_conversation(self, world):
-        billing = self.billing(calls(("note", {"text": "paid"})), final("Paid."))
-        triage = self.triage(billing, calls(("add", {"a": 1, "b": 2})), TRANSFER)
+        billing = self.billing(call("note", text="paid"), answer("Paid."))
+        triage = self.triage(billing, call("add", a=1, b=2), TRANSFER)
         result = world.run(triage, "I want to pay.")
         assert (result.answer, result.model, result.handed) == ("Paid.", "billing", ("billing",))
         assert result.steps == result.usage.requests == 4
@@ -310,7 +304,7 @@ class TestHandOff:
         assert len(billing.history) == 1
 
     def test_it_is_an_event_and_streams(self, world):
-        events = world.stream(self.triage(self.billing({"content": "Well.", **final("Paid.")}), TRANSFER), "pay")
+        events = world.stream(self.triage(self.billing({"content": "Well.", **answer("Paid.")}), TRANSFER), "pay")
         kinds = [type(event).__name__ for event in events]
         assert events[kinds.index("HandedOver")] == HandedOver("billing", "It is about money.")
         assert kinds.count("RunStarted") == kinds.count("RunFinished") == 1
@@ -324,7 +318,7 @@ class TestHandOff:
         assert after[-1].result.answer == "Paid."
 
     def test_the_next_query_begins_with_the_first_agent_again(self, world):
-        triage = self.triage(self.billing(final("Paid.")), TRANSFER, final("Hello again."))
+        triage = self.triage(self.billing(answer("Paid.")), TRANSFER, answer("Hello again."))
         world.run(triage, "pay")
         result = world.run(triage, "hello")
         assert (result.answer, result.handed) == ("Hello again.", ())
@@ -332,12 +326,12 @@ class TestHandOff:
         assert triage.session.handed == []
 
     def test_a_model_that_is_named_for_the_call_is_the_first_agents(self, world):
-        triage = self.triage(self.billing(final("Paid.")))
+        triage = self.triage(self.billing(answer("Paid.")))
         assert world.run(triage, "pay", model=ScriptedModel(TRANSFER, name="named")).model == "billing"
 
     def test_agents_may_hand_back(self, world):
-        triage = self.triage(lambda: billing, TRANSFER, final("It is paid."))
-        back = calls(("transfer_to_triage", {"reason": "Done."}))
+        triage = self.triage(lambda: billing, TRANSFER, answer("It is paid."))
+        back = call("transfer_to_triage", reason="Done.")
         billing = self.billing(back, handoffs={"triage": lambda: triage})
         result = world.run(triage, "pay")
         assert (result.answer, result.model, result.handed) == ("It is paid.", "triage", ("billing", "triage"))
@@ -346,7 +340,7 @@ class TestHandOff:
     def test_the_limits_of_who_hands_over_hold_for_the_rest_of_the_run(self, world, reason):
         def spend(request):
             if request.tool_choice != "auto":
-                return final("That is all.")
+                return answer("That is all.")
             text = f"number {len(request.messages)}"
             return Reply(assistant(None, [ToolCall("", "note", json.dumps({"text": text}))]), Usage(1, 8, 8))
 
@@ -358,8 +352,8 @@ class TestHandOff:
         assert all(request.timeout < 60 for request in billing.model.requests)
 
     def test_not_for_ever(self, world):
-        back = calls(("transfer_to_triage", {"reason": "Not mine."}))
-        triage = self.triage(lambda: billing, *[TRANSFER] * 6, final("Mine, then."))
+        back = call("transfer_to_triage", reason="Not mine.")
+        triage = self.triage(lambda: billing, *[TRANSFER] * 6, answer("Mine, then."))
         billing = self.billing(*[back] * 6, handoffs={"triage": lambda: triage})
         result = world.run(triage, "pay")
         assert result.answer == "Mine, then."
@@ -368,12 +362,12 @@ class TestHandOff:
 
     def test_other_calls_of_the_turn_are_run_and_one_hand_off_counts(self, world):
         turn = calls(
-            ("add", {"a": 1, "b": 2}),
-            ("transfer_to_billing", {"reason": "A."}),
-            ("transfer_to_billing", {"reason": "B."}),
-            ("final_answer", {"text": "no"}),
+            call("add", a=1, b=2),
+            call("transfer_to_billing", reason="A."),
+            call("transfer_to_billing", reason="B."),
+            call("final_answer", text="no"),
         )
-        billing = self.billing(final("Paid."))
+        billing = self.billing(answer("Paid."))
         result = world.run(self.triage(billing, turn), "pay")
         assert (result.answer, result.handed) == ("Paid.", ("billing",))
         told = [message["content"] for message in billing.model.requests[0].messages if message["role"] == "tool"]
@@ -383,13 +377,13 @@ class TestHandOff:
         assert told[3].startswith("Not run")
 
     def test_a_call_that_is_not_valid_hands_nothing_over(self, world):
-        result = world.run(self.triage(self.billing(), calls(("transfer_to_billing", {})), final("So?")), "pay")
+        result = world.run(self.triage(self.billing(), call("transfer_to_billing"), answer("So?")), "pay")
         assert (result.answer, result.handed) == ("So?", ())
         assert "reason" in result.calls[0].content
 
     def test_checks_look_at_answers_not_at_hand_offs(self, world):
         looked = []
-        triage = self.triage(self.billing(final("Paid.")), TRANSFER, checks=[lambda answer: looked.append(answer)])
+        triage = self.triage(self.billing(answer("Paid.")), TRANSFER, checks=[lambda answer: looked.append(answer)])
         assert world.run(triage, "pay").answer == "Paid."
         assert looked == []
 
@@ -398,25 +392,25 @@ class TestHandOff:
             model = ScriptedModel(*script)
             return JsonAgent(delete, description="You are billing.", model=model)
 
-        triage = self.triage(bill(calls(("delete", {"path": "a"}))), TRANSFER)
+        triage = self.triage(bill(call("delete", path="a")), TRANSFER)
         with pytest.raises(Paused) as caught:
             world.run(triage, "delete it")
         session = Session.from_dict(json.loads(json.dumps(caught.value.session.as_dict())))
-        other = bill(final("Deleted."))
+        other = bill(answer("Deleted."))
         result = world.run(self.triage(other), None, session=session, approvals={caught.value.calls[0].id: True})
         assert (result.answer, result.handed) == ("Deleted.", ("billing",))
         assert other.model.requests[0].messages[0]["content"].startswith("You are billing.")
         assert DONE == ["a"]
         stranger = Session.from_dict({**session.as_dict(), "inbox": ["go on"], "handed": ["billing"]})
         with pytest.raises(RunError, match="handed over to 'billing', which is not among the handoffs of this agent"):
-            world.run(JsonAgent(add, model=ScriptedModel(final())), None, session=stranger)
+            world.run(JsonAgent(add, model=ScriptedModel(answer("done"))), None, session=stranger)
 
     def test_a_model_tools_and_an_instruction_are_for_the_agent_that_has_the_conversation(self, world, tmp_path):
-        billing = self.billing(calls(("delete", {"path": "a"})), tools=[delete])
+        billing = self.billing(call("delete", path="a"), tools=[delete])
         triage = self.triage(billing, TRANSFER, journal=tmp_path / "runs.db")
         with pytest.raises(Paused) as caught:
             world.run(triage, "delete it")
-        given = ScriptedModel(calls(("add", {"a": 1, "b": 2})), final("Branched."), final("Resumed."))
+        given = ScriptedModel(call("add", a=1, b=2), answer("Branched."), answer("Resumed."))
         how = {"model": given, "tools": [add], "instruction": "You are another."}
         branch = triage.fork(caught.value.result.run_id, 1, **how)
         assert (branch.answer, branch.handed, branch.messages[0]["content"]) == (

@@ -10,16 +10,12 @@ from agentkit import JsonAgent, Paused, Question, RunError, Session, ask_questio
 from agentkit.core.errors import DefinitionError
 from agentkit.engine.history import check_history
 from agentkit.events import QuestionAnswered, QuestionAsked, RunFinished, SubRun
-from agentkit.testing import ScriptedModel, answer, call
+from agentkit.testing import ScriptedModel, answer, call, calls
 
 
 @pytest.fixture(autouse=True)
 def _nothing_ran():
     RUNS.clear()
-
-
-def calls(*entries):
-    return {"tool_calls": [{"name": name, "arguments": arguments} for name, arguments in entries]}
 
 
 ROME = call("book", city="Rome")
@@ -165,9 +161,7 @@ def test_a_run_that_is_stopped_after_an_answer_does_not_ask_again(world, tmp_pat
 
 class TestTheTurn:
     def test_other_calls_of_the_turn_run_once(self, world):
-        agent = agent_of(
-            book, note, script=(calls(("book", {"city": "Rome"}), ("note", {"text": "x"})), answer("done"))
-        )
+        agent = agent_of(book, note, script=(calls(call("book", city="Rome"), call("note", text="x")), answer("done")))
         first = pause_of(world, agent)
         second = pause_of(world, agent, None, session=first.session, answers={"call_1_1": 2})
         result = world.run(agent, None, session=first.session, answers={second.questions[0].id: True})
@@ -184,7 +178,7 @@ class TestTheTurn:
             return f"deleted {path}"
 
         inner = agent_of(delete, description="Deletes.", script=(call("delete", path="x"), answer("gone")))
-        script = (calls(("clerk", {"query": "?"}), ("book", {"city": "Rome"})), answer("ok"))
+        script = (calls(call("clerk", query="?"), call("book", city="Rome")), answer("ok"))
         agent = agent_of(inner.as_tool("clerk"), book, script=script, on_question=None)
         pause = pause_of(world, agent)
         assert [entry.id for entry in pause.calls] == ["call_1_1/call_1_1"]

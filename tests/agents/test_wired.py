@@ -19,12 +19,12 @@ def final(**arguments):
     return {"tool_calls": [{"name": "final_answer", "arguments": arguments}]}
 
 
-def call(arguments, name="price_of"):
+def written_call(arguments, name="price_of"):
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
 def test_a_slip_is_repaired_with_a_receipt_and_the_history_holds_what_was_meant(world):
-    model = ScriptedModel(call("{'item': 'tea', 'Count': '2',}", "functions.priceOf"), final(text="7"))
+    model = ScriptedModel(written_call("{'item': 'tea', 'Count': '2',}", "functions.priceOf"), final(text="7"))
     result = world.run(JsonAgent(price_of, model=model), "price?")
     assert [outcome.content for outcome in result.calls[:1]] == ["7.0"]
     assert len(result.repairs) >= 2
@@ -35,8 +35,10 @@ def test_a_slip_is_repaired_with_a_receipt_and_the_history_holds_what_was_meant(
 
 def test_repair_off_tells_the_model_instead(world):
     for agent in (
-        JsonAgent(price_of, model=ScriptedModel(call('{"Item": "tea"}'), final(text="?")), repair="off"),
-        JsonAgent(JsonTool(price_of, repair="off"), model=ScriptedModel(call('{"Item": "tea"}'), final(text="?"))),
+        JsonAgent(price_of, model=ScriptedModel(written_call('{"Item": "tea"}'), final(text="?")), repair="off"),
+        JsonAgent(
+            JsonTool(price_of, repair="off"), model=ScriptedModel(written_call('{"Item": "tea"}'), final(text="?"))
+        ),
     ):
         result = world.run(agent, "price?")
         assert "ValidationError" in result.messages[3]["content"]
@@ -75,7 +77,7 @@ def test_a_long_result_is_cut_and_can_be_read_on(world):
         """Reads all."""
         return read.function()
 
-    model = ScriptedModel(call({}, "read"), call({}, "read_all"), final(text="done"))
+    model = ScriptedModel(written_call({}, "read"), written_call({}, "read_all"), final(text="done"))
     agent = JsonAgent(read, read_all, model=model, max_result=200)
     result = world.run(agent, "read")
     assert "needle" not in result.messages[3]["content"]
@@ -83,7 +85,7 @@ def test_a_long_result_is_cut_and_can_be_read_on(world):
     assert "needle" in result.messages[5]["content"]
     assert ["read_more" in request.tools for request in model.requests] == [False, True, True]
     where = result.messages[3]["content"].partition('result_id="')[2].partition('"')[0]
-    again = ScriptedModel(call({"result_id": where, "offset": 880}, "read_more"), final(text="found"))
+    again = ScriptedModel(written_call({"result_id": where, "offset": 880}, "read_more"), final(text="found"))
     assert "needle" in world.run(agent, "go on", model=again).calls[0].content
 
 
@@ -103,7 +105,7 @@ def test_checks_send_an_answer_back_and_what_they_doubt_is_said(world):
 
 
 def test_an_answer_needs_evidence(world):
-    model = ScriptedModel(call({"item": "tea"}), final(text="It costs 4.80."), final(text="It costs 3.50."))
+    model = ScriptedModel(written_call({"item": "tea"}), final(text="It costs 4.80."), final(text="It costs 3.50."))
     result = world.run(JsonAgent(price_of, model=model, checks=[evidence()]), "What does tea cost?")
     assert result.answer == "It costs 3.50."
     assert "4.80" in result.messages[5]["content"]
@@ -126,7 +128,7 @@ def test_a_tool_may_raise_to_the_caller(world):
         """Fails."""
         raise KeyError("mine")
 
-    agent = JsonAgent(fail, model=ScriptedModel(call({}, "fail"), final(text="after")))
+    agent = JsonAgent(fail, model=ScriptedModel(written_call({}, "fail"), final(text="after")))
     with pytest.raises(KeyError, match="mine"):
         world.run(agent, "?")
     assert world.run(agent, "again").answer == "after"
@@ -143,7 +145,7 @@ def test_names_that_a_provider_refuses_are_replaced_on_the_way_out_and_back(worl
     offered = JsonTool(measure).schema(provider)
     (alias,) = (offered.get("parameters") or offered["input_schema"])["properties"]
     assert alias.isascii()
-    with ModelServer(call({alias: 4}, "measure"), final(text="4 cm")) as server:
+    with ModelServer(written_call({alias: 4}, "measure"), final(text="4 cm")) as server:
         agent = JsonAgent(measure, model=LiteLLMModel(model, api_base=server.api_base(provider), api_key="test-key"))
         result = world.run(agent, "measure")
         assert result.calls[0].content == "4 cm"

@@ -68,7 +68,7 @@ EXAMPLES = {
 }
 
 
-def run(path, cwd):
+def run_program(path, cwd):
     outside = {key: value for key, value in os.environ.items() if not re.match(r"AGENTKIT_|.*_KEY$|PYTEST_", key)}
     command = [sys.executable, "-W", "error", str(ROOT / "tests" / "loopback_only.py"), str(path)]
     return subprocess.run(command, cwd=cwd, env=outside, capture_output=True, text=True, timeout=50, check=False)
@@ -78,7 +78,7 @@ def run(path, cwd):
 def test_nothing_but_the_loopback_can_be_reached(address, tmp_path):
     path = tmp_path / "call.py"
     path.write_text(f"import socket\nsocket.create_connection(({address!r}, 80), timeout=1)")
-    assert re.search("Network is unreachable|no network here", run(path, tmp_path).stderr)
+    assert re.search("Network is unreachable|no network here", run_program(path, tmp_path).stderr)
 
 
 def test_no_example_is_forgotten():
@@ -87,7 +87,7 @@ def test_no_example_is_forgotten():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_offline_and_prints_what_it_should(name, tmp_path):
-    done = run(ROOT / "examples" / name, tmp_path)
+    done = run_program(ROOT / "examples" / name, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     for expected in EXAMPLES[name]:
         assert re.search(expected, done.stdout), f"{expected!r} is missing in:\n{done.stdout}"

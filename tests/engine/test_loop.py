@@ -27,7 +27,7 @@ TOOLS = ToolRegistry(add, answer=make_answer_tool())
 ADD = ToolCall("one", "add", '{"a": 1, "b": 2}')
 
 
-def reply(content=None, *calls):
+def reply_of(content=None, *calls):
     return Reply(assistant(content, calls))
 
 
@@ -56,7 +56,7 @@ def test_the_whole_machine_by_hand(history):
     assert isinstance(asked, AskModel)
     assert asked.request.messages is history, "the history is handed on, never copied"
 
-    calling = loop.send(reply(None, ADD))
+    calling = loop.send(reply_of(None, ADD))
     assert isinstance(calling, CallTools)
     assert [bound.call for bound in calling.calls] == [ADD]
     assert pending_calls(history) == [ADD], "a history that ends in calls is a paused run"
@@ -64,7 +64,7 @@ def test_the_whole_machine_by_hand(history):
     assert isinstance(loop.send(run_all(calling)), AskModel)
     assert history[-1] == tool_message(ADD, "3", label=TRUSTED)
 
-    ending = loop.send(reply(None, final("3")))
+    ending = loop.send(reply_of(None, final("3")))
     with pytest.raises(StopIteration) as stop:
         loop.send(run_all(ending))
     assert stop.value.value == Answer("3")
@@ -93,8 +93,8 @@ def test_the_message_is_kept_as_it_came(history):
 def test_a_repeated_call_id_becomes_unique(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
-    loop.send(run_all(loop.send(reply(None, ADD))))
-    calling = loop.send(reply(None, ADD, ADD))
+    loop.send(run_all(loop.send(reply_of(None, ADD))))
+    calling = loop.send(reply_of(None, ADD, ADD))
     ids = [bound.call.id for bound in calling.calls]
     assert len({"one", *ids}) == 3
     assert [call.id for call in calls_of(history[-1])] == ids
@@ -103,7 +103,7 @@ def test_a_repeated_call_id_becomes_unique(history):
 def test_a_bad_answer_is_no_answer_and_goes_back_to_the_model(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
-    asked = loop.send(run_all(loop.send(reply(None, ToolCall("end", "final_answer", '{"txt": "3"}')))))
+    asked = loop.send(run_all(loop.send(reply_of(None, ToolCall("end", "final_answer", '{"txt": "3"}')))))
     assert isinstance(asked, AskModel)
     assert "text" in history[-1]["content"]
 
@@ -112,7 +112,7 @@ def test_the_other_calls_of_a_turn_run_before_the_answer_and_a_second_answer_doe
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
     bad = ToolCall("bad", "final_answer", "{}")
-    calling = loop.send(reply(None, bad, final("first", "e1"), ADD, final("second", "e2")))
+    calling = loop.send(reply_of(None, bad, final("first", "e1"), ADD, final("second", "e2")))
     assert [bound.call.id for bound in calling.calls] == ["bad", "one"]
     answering = loop.send(run_all(calling))
     assert [bound.call.id for bound in answering.calls] == ["e1"]
@@ -133,7 +133,7 @@ def test_the_second_answer_is_run_when_the_first_one_fails(history):
     loop = agent_loop(MODEL, ToolRegistry(answer=make_answer_tool(positive)), history)
     next(loop)
     calls = [ToolCall(f"e{number}", "final_answer", f'{{"number": {number}}}') for number in (0, 1, 2)]
-    answering = loop.send(run_all(loop.send(reply(None, *calls))))
+    answering = loop.send(run_all(loop.send(reply_of(None, *calls))))
     with pytest.raises(StopIteration) as stop:
         loop.send(run_all(answering))
     assert stop.value.value == Answer(1)
@@ -147,10 +147,10 @@ def test_the_second_answer_is_run_when_the_first_one_fails(history):
 def test_a_text_is_answered_by_a_reminder_and_the_second_one_is_the_answer(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
-    assert isinstance(loop.send(reply("It is 3.")), AskModel)
+    assert isinstance(loop.send(reply_of("It is 3.")), AskModel)
     assert history[-2:] == [assistant("It is 3."), user(REMINDER)]
     with pytest.raises(StopIteration) as stop:
-        loop.send(reply("I said: 3."))
+        loop.send(reply_of("I said: 3."))
     assert stop.value.value == Answer("I said: 3.", "text")
 
 
@@ -158,16 +158,16 @@ def test_a_text_is_never_a_typed_answer(history):
     loop = agent_loop(MODEL, TOOLS, history, text_ends=False)
     next(loop)
     for _ in range(9):
-        assert isinstance(loop.send(reply("It is 3.")), AskModel)
+        assert isinstance(loop.send(reply_of("It is 3.")), AskModel)
         assert history[-2:] == [assistant("It is 3."), user(REMINDER)]
 
 
 def test_calls_between_two_texts_make_the_second_one_a_first_one(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
-    loop.send(reply("I shall add."))
-    loop.send(run_all(loop.send(reply(None, ADD))))
-    assert isinstance(loop.send(reply("It is 3.")), AskModel)
+    loop.send(reply_of("I shall add."))
+    loop.send(run_all(loop.send(reply_of(None, ADD))))
+    assert isinstance(loop.send(reply_of("It is 3.")), AskModel)
 
 
 @pytest.mark.parametrize("empty", ["", None, "  \n"])
@@ -175,7 +175,7 @@ def test_an_empty_reply_is_not_kept_and_not_an_answer(history, empty):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
     with pytest.raises(NoAnswer, match="by hand"):
-        loop.send(reply(empty))
+        loop.send(reply_of(empty))
     assert history == [system("s"), user("1 + 2?")]
 
 
@@ -183,7 +183,7 @@ def test_closing_in_the_middle_of_a_turn_keeps_what_is_finished_and_cancels_the_
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
     other = ToolCall("two", "add", "{}")
-    calling = loop.send(reply(None, other, ADD))
+    calling = loop.send(reply_of(None, other, ADD))
     calling.finished["one"] = calling.calls[1].invoke()
     loop.close()
     assert history[-2:] == [tool_message(other, NOT_BEGUN, label=DEVELOPER), tool_message(ADD, "3", label=TRUSTED)]
@@ -194,7 +194,7 @@ def test_a_call_that_had_begun_is_answered_as_cancelled_with_an_unknown_effect(h
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
     other = ToolCall("two", "add", '{"a": 1, "b": 5}')
-    calling = loop.send(reply(None, other, ADD))
+    calling = loop.send(reply_of(None, other, ADD))
     calling.calls[0].invoke()
     loop.close()
     assert history[-2:] == [
@@ -227,7 +227,7 @@ def test_a_call_that_an_earlier_run_began_stays_open_when_the_turn_fails(history
 def test_closing_before_the_answer_keeps_what_ran_beside_it(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
-    loop.send(run_all(loop.send(reply(None, final("3"), ADD))))
+    loop.send(run_all(loop.send(reply_of(None, final("3"), ADD))))
     loop.close()
     assert [message["content"] for message in history[-2:]] == [NOT_BEGUN, "3"]
 
@@ -236,7 +236,7 @@ def test_a_pause_keeps_what_is_finished_and_leaves_the_rest_open(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
     other = ToolCall("two", "add", "{}")
-    calling = loop.send(reply(None, ADD, other))
+    calling = loop.send(reply_of(None, ADD, other))
     calling.finished["one"] = calling.calls[0].invoke()
     with pytest.raises(Paused):
         loop.throw(Paused())

@@ -13,8 +13,9 @@ from typing import Any
 import psutil
 from waiting import noting, wait_until
 
+from agentkit import JsonAgent, Result
 from agentkit.mcp import MCPServer
-from agentkit.testing import call
+from agentkit.testing import ScriptedModel, call
 
 SCRIPT = Path(__file__).parent / "scripted_server.py"
 ANSWER = call("final_answer", text="done")
@@ -51,6 +52,12 @@ def over_http(script: str, *arguments: str, **how: Any) -> Iterator[tuple[int, s
 def _is_open(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def make_calls(world, server: MCPServer, *calls: dict[str, Any], **settings: Any) -> tuple[Result, ScriptedModel]:
+    """Run an agent that has the tools of a server alone and makes these calls; return its result and its model."""
+    model = ScriptedModel(*calls, ANSWER)
+    return world.run(JsonAgent(server, model=model, **settings), "q"), model
 
 
 def contents(result) -> list[str]:

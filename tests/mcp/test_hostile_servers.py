@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from servers import ANSWER, contents, scripted, wait_until_nothing_is_left
+from servers import ANSWER, contents, make_calls, scripted, wait_until_nothing_is_left
 from waiting import wait_until
 
 from agentkit import JsonAgent, JsonTool, RunStopped
@@ -22,14 +22,9 @@ def _nothing_is_left():
     wait_until(lambda: threading.active_count() <= threads + 3)  # the background loops of the runs stay
 
 
-def run(world, kind: str, *calls, **settings):
-    listeners = settings.pop("listeners", ())
-    agent = JsonAgent(scripted(kind), model=ScriptedModel(*calls, ANSWER), listeners=listeners, **settings)
-    return contents(world.run(agent, "q"))
-
-
 def test_a_server_that_dies_in_a_call_is_started_again_for_the_next(world):
-    died, again = run(world, "Dies", call("die"), call("echo", text="again"))
+    result, _ = make_calls(world, scripted("Dies"), call("die"), call("echo", text="again"))
+    died, again = contents(result)
     assert died.startswith("the server 'scripted' closed the connection before it answered; it is not known whether")
     assert again == "again"
 
@@ -132,7 +127,8 @@ def test_cancelling_a_task_while_the_server_opens_ends_the_program():
 
 @pytest.mark.parametrize("kind", ["Garbage", "Twice"])
 def test_nonsense_and_second_answers_are_ignored(world, kind, capfd):
-    assert run(world, kind, call("echo", text="a"), call("echo", text="b")) == ["a", "b"]
+    result, _ = make_calls(world, scripted(kind), call("echo", text="a"), call("echo", text="b"))
+    assert contents(result) == ["a", "b"]
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -151,7 +147,8 @@ def test_a_late_answer_is_not_taken_for_that_of_the_next_call(world):
 
 def test_a_flood_is_limited(world):
     events: list = []
-    (text,) = run(world, "Floods", call("echo"), listeners=[events.append], max_result=2_000)
+    result, _ = make_calls(world, scripted("Floods"), call("echo"), listeners=[events.append], max_result=2_000)
+    (text,) = contents(result)
     assert len(text) < 3_000
     for kind in (Progress, ServerLogged):
         assert 100 <= sum(isinstance(event, kind) for event in events) < 400

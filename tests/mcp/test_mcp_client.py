@@ -5,7 +5,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from servers import ANSWER, contents, inside, scripted, wait_until_nothing_is_left
+from servers import ANSWER, contents, inside, make_calls, scripted, wait_until_nothing_is_left
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunError
 from agentkit.core.labels import Label
@@ -20,26 +20,20 @@ def _nothing_is_left():
     wait_until_nothing_is_left()
 
 
-def run(world, server: MCPServer, *calls, events: list | None = None, **settings):
-    model = ScriptedModel(*calls, ANSWER)
-    listeners = [] if events is None else [events.append]
-    return world.run(JsonAgent(server, model=model, listeners=listeners, **settings), "q"), model
-
-
 def test_a_run_calls_tools_of_a_server(world):
-    result, model = run(world, scripted(), call("echo", text="hi"), call("add", a=1))
+    result, model = make_calls(world, scripted(), call("echo", text="hi"), call("add", a=1))
     assert contents(result) == ["hi", "2"]
     assert [name for name in model.requests[0].tools if name != "final_answer"] == ["echo", "env", "add"]
 
 
 def test_the_schema_of_a_tool_is_the_servers_own(world):
-    _, model = run(world, scripted())
+    _, model = make_calls(world, scripted())
     assert model.requests[0].tools["add"].parameters == {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
 def test_arguments_are_repaired_and_validated_before_they_are_sent(world, tmp_path):
     notes = tmp_path / "notes"
-    result, _ = run(world, scripted(notes=notes), call("add", a="2"), call("add", a="two"))
+    result, _ = make_calls(world, scripted(notes=notes), call("add", a="2"), call("add", a="two"))
     assert contents(result)[0] == "3"
     assert "integer" in contents(result)[1]
     sent = [json.loads(line) for line in notes.read_text().splitlines()]
@@ -50,7 +44,7 @@ def test_a_server_gets_no_variable_of_the_process_but_those_that_are_given(world
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     server = scripted()
     server.endpoint.env["CITY"] = "Rome"
-    result, _ = run(world, server, call("env"))
+    result, _ = make_calls(world, server, call("env"))
     given = set(contents(result)[0].split())
     assert "CITY" in given
     assert given <= {"CITY", "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
@@ -90,13 +84,13 @@ def test_many_calls_at_once_get_their_own_answers(world):
 
 
 def test_pages_are_read_to_the_end_and_names_are_mapped_back(world):
-    result, _ = run(world, scripted("Pages"), call("a_b"), call("a_b_2"), call("bad"))
+    result, _ = make_calls(world, scripted("Pages"), call("a_b"), call("a_b_2"), call("bad"))
     assert contents(result)[:2] == ["called a.b", "called a/b"]
     assert "there is no tool 'bad'" in contents(result)[2]  # its schema is not valid
 
 
 def test_every_name_gets_the_prefix(world):
-    result, _ = run(world, scripted(prefix="far_"), call("far_echo", text="x"))
+    result, _ = make_calls(world, scripted(prefix="far_"), call("far_echo", text="x"))
     assert contents(result) == ["x"]
 
 
@@ -112,7 +106,7 @@ def test_tools_with_equal_names_get_the_name_of_their_server(world):
 
 
 def test_new_tools_are_there_at_the_next_step(world):
-    result, model = run(world, scripted("Changes"), call("change"), call("fresh"))
+    result, model = make_calls(world, scripted("Changes"), call("change"), call("fresh"))
     assert contents(result) == ["changed", "fresh"]
     assert "fresh" not in model.requests[0].tools
     assert "echo" not in model.requests[1].tools
@@ -120,7 +114,7 @@ def test_new_tools_are_there_at_the_next_step(world):
 
 def test_progress_and_log_messages_become_events(world):
     events: list = []
-    run(world, scripted("Reports"), call("echo"), events=events)
+    make_calls(world, scripted("Reports"), call("echo"), listeners=[events.append])
     progress = next(event for event in events if isinstance(event, Progress))
     assert (progress.call.name, progress.value) == ("echo", {"progress": 1.0, "total": 2.0, "message": "half"})
     logged = next(event for event in events if isinstance(event, ServerLogged))
@@ -129,7 +123,7 @@ def test_progress_and_log_messages_become_events(world):
 
 
 def test_structured_content_is_data_and_checked_against_the_output_schema(world):
-    result, model = run(world, scripted("Kinds"), call("structured"), call("wrong"))
+    result, model = make_calls(world, scripted("Kinds"), call("structured"), call("wrong"))
     assert result.calls[0].value == {"n": 1}
     assert contents(result)[0] == '{"n":1}'  # and not a second time as text
     assert "Invalid structured content" in result.calls[1].error.message
@@ -137,19 +131,19 @@ def test_structured_content_is_data_and_checked_against_the_output_schema(world)
 
 
 def test_structured_content_that_repeats_a_text_is_read_once(world):
-    result, _ = run(world, scripted("Kinds"), call("wrapped"), call("both"))
+    result, _ = make_calls(world, scripted("Kinds"), call("wrapped"), call("both"))
     assert contents(result) == ["one\ntwo", '{"title":"one","n":1}']
     assert [entry.value for entry in result.calls[:2]] == [{"content": "one\ntwo"}, {"title": "one", "n": 1}]
 
 
 def test_a_tool_that_runs_only_as_a_task_is_not_offered(world):
-    _, model = run(world, scripted("Kinds"))
+    _, model = make_calls(world, scripted("Kinds"))
     assert "as_task" not in model.requests[0].tools
     assert "structured" in model.requests[0].tools
 
 
 def test_only_the_chosen_tools_are_offered(world):
-    _, model = run(world, scripted(tools=["e*"]))
+    _, model = make_calls(world, scripted(tools=["e*"]))
     assert [*model.requests[0].tools] == ["final_answer", "echo", "env"]
 
 
@@ -163,14 +157,14 @@ def test_an_agent_lists_the_tools_of_a_server_that_was_opened():
 
 
 def test_media_are_parts(world):
-    result, _ = run(world, scripted("Kinds"), call("media"))
+    result, _ = make_calls(world, scripted("Kinds"), call("media"))
     assert inside(result.calls[0].content) == "look:\n[image/png, 70 bytes]\n[audio/wav, 6 bytes]"
     assert [part["type"] for part in result.calls[0].images] == ["image_url", "input_audio"]
 
 
 def test_resources_are_shown_and_can_be_read(world):
     calls = call("linked"), call("read_resource"), call("read_resource", uri="memo://1")
-    result, _ = run(world, scripted("Kinds"), *calls)
+    result, _ = make_calls(world, scripted("Kinds"), *calls)
     linked, listed, text = contents(result)
     assert linked == "[resource memo://1 (memo: A memo.); read_resource reads it]\n[resource memo://2]\ninline"
     assert listed == '["memo://1: A memo."]'
@@ -178,7 +172,7 @@ def test_resources_are_shown_and_can_be_read(world):
 
 
 def test_an_error_of_the_tool_is_a_failed_call(world):
-    result, _ = run(world, scripted("Kinds"), call("fails"), call("invalid"))
+    result, _ = make_calls(world, scripted("Kinds"), call("fails"), call("invalid"))
     assert [entry.error.message.partition(";")[0] for entry in result.calls[:2]] == [
         "no such city",
         "the server 'scripted' sent an invalid result (1 problems)",
@@ -224,8 +218,8 @@ def test_effects_by_name_overrule_the_hints():
 
 
 def test_results_of_an_untrusted_server_are_data(world):
-    untrusted, _ = run(world, scripted(), call("echo", text="x"))
-    trusted, _ = run(world, scripted(trust="trusted"), call("echo", text="x"))
+    untrusted, _ = make_calls(world, scripted(), call("echo", text="x"))
+    trusted, _ = make_calls(world, scripted(trust="trusted"), call("echo", text="x"))
     assert untrusted.calls[0].content.startswith("<untrusted")
     assert trusted.calls[0].content == "x"
 
@@ -260,7 +254,9 @@ def test_a_span_of_the_server_is_below_that_of_the_call(world):
     exporter = memory.InMemorySpanExporter()
     provider = sdk.TracerProvider()
     provider.add_span_processor(export.SimpleSpanProcessor(exporter))
-    result, _ = run(world, scripted("Reports"), call("echo"), telemetry=telemetry.Telemetry(tracer_provider=provider))
+    result, _ = make_calls(
+        world, scripted("Reports"), call("echo"), telemetry=telemetry.Telemetry(tracer_provider=provider)
+    )
     _, trace_id, span_id, _ = json.loads(contents(result)[0])["traceparent"].split("-")
     span = next(one for one in exporter.get_finished_spans() if one.name == "execute_tool echo")
     assert (int(trace_id, 16), int(span_id, 16)) == (span.context.trace_id, span.context.span_id)
@@ -290,7 +286,7 @@ def test_a_server_that_cannot_be_opened_ends_the_run_with_the_reason(world):
     }
     for server, reason in cases.items():
         with pytest.raises(RunError, match=reason):
-            run(world, server)
+            make_calls(world, server)
 
 
 def test_what_is_given_must_make_sense():

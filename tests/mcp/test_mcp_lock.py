@@ -4,12 +4,12 @@ import json
 import sys
 
 import pytest
-from servers import ANSWER, SCRIPT, contents, scripted, wait_until_nothing_is_left
+from servers import SCRIPT, contents, make_calls, scripted, wait_until_nothing_is_left
 
-from agentkit import DefinitionError, JsonAgent
+from agentkit import DefinitionError
 from agentkit.mcp import MCPServer
 from agentkit.mcp.lock import compare_servers, compare_tool, format_servers, lock_servers, read_servers
-from agentkit.testing import ScriptedModel, call
+from agentkit.testing import call
 
 
 @pytest.fixture(autouse=True)
@@ -32,18 +32,18 @@ def lock(tmp_path):
     return path, change
 
 
-def run(world, lock, *calls, kind: str = "Scripted"):
-    model = ScriptedModel(*calls, ANSWER)
-    return contents(world.run(JsonAgent(scripted(kind, lock=lock), model=model), "q")), model
+def call_locked(world, lock, *calls, kind: str = "Scripted"):
+    result, model = make_calls(world, scripted(kind, lock=lock), *calls)
+    return contents(result), model
 
 
 def test_tools_that_are_as_they_were_locked_run(world, lock):
-    assert run(world, lock[0], call("echo", text="x"))[0] == ["x"]
+    assert call_locked(world, lock[0], call("echo", text="x"))[0] == ["x"]
 
 
 def test_a_changed_description_is_refused_with_the_difference(world, lock):
     lock[1](echo={"description": "Does echo as reviewed."})
-    (refused, other), model = run(world, lock[0], call("echo", text="x"), call("add", a=1))
+    (refused, other), model = call_locked(world, lock[0], call("echo", text="x"), call("add", a=1))
     assert "the tool 'echo' of this server has changed since it was locked: description, at character 9" in refused
     assert '" as reviewed." became "."' in refused
     assert other == "2"
@@ -55,21 +55,21 @@ def test_a_changed_schema_or_hint_is_refused_with_the_difference(world, lock):
         add={"inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}},
         echo={"annotations": {"readOnlyHint": True}},
     )
-    (schema, hint), _ = run(world, lock[0], call("add", a="1"), call("echo", text="x"))
+    (schema, hint), _ = call_locked(world, lock[0], call("add", a="1"), call("echo", text="x"))
     assert "input.a: type string -> integer" in schema
     assert 'annotations: {"readOnlyHint": true} became null' in hint
 
 
 def test_a_tool_that_is_not_in_the_lock_is_left_out(world, lock):
     lock[1](env={})
-    _, model = run(world, lock[0])
+    _, model = call_locked(world, lock[0])
     assert [name for name in model.requests[0].tools if name != "final_answer"] == ["echo", "add"]
 
 
 def test_a_tool_that_changes_during_a_run_is_refused_too(world, tmp_path):
     path = tmp_path / "lock.json"
     path.write_text(format_servers(lock_servers([scripted("Changes")])))
-    found, model = run(world, path, call("change"), call("fresh"), kind="Changes")
+    found, model = call_locked(world, path, call("change"), call("fresh"), kind="Changes")
     assert found[0] == "changed"
     assert "there is no tool 'fresh'" in found[1]
     assert "fresh" not in model.requests[1].tools

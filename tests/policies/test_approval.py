@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from files_at_risk import DONE, delete, look
 from one_policy import drive_here
-from stacked_runs import run
+from stacked_runs import run_stacked
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, ToolCall, tool
 from agentkit.core.ask_person import Person, PersonAnswer
@@ -403,7 +403,7 @@ class TestRunsInsideOfTools:
 
 def test_under_the_other_policies_a_refused_call_is_answered_and_the_run_continues(world):
     model = ScriptedModel(call("delete", path="a.txt"), answer("done"))
-    ran = run(world, model, delete, inner=(approve(lambda call: "not that one"),))
+    ran = run_stacked(world, model, delete, inner=(approve(lambda call: "not that one"),))
     assert ran.answer == "done"
     assert ran.history[2]["content"] == "Denied: not that one"
     assert DONE == []

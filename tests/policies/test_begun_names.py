@@ -22,7 +22,7 @@ def _empty():
     JOINED.clear()
 
 
-def run(world, names, *turns, query=QUERY, **settings):
+def held_calls(world, names, *turns, query=QUERY, **settings):
     @tool(effect="read", trust="untrusted")
     def list_channels() -> list[str]:
         """Lists the channels."""
@@ -35,7 +35,7 @@ def run(world, names, *turns, query=QUERY, **settings):
 
 
 def test_the_only_name_that_begins_with_the_users_word_is_passed(world):
-    held, _ = run(world, ["general", "External_0"], call("join", channel="#1[External]"))
+    held, _ = held_calls(world, ["general", "External_0"], call("join", channel="#1[External]"))
     assert held == []
     assert JOINED == ["External_0"]
 
@@ -52,13 +52,13 @@ def test_the_only_name_that_begins_with_the_users_word_is_passed(world):
     ],
 )
 def test_any_other_name_waits(world, names, reference, query):
-    held, _ = run(world, ["general", *names], call("join", channel=reference), query=query)
+    held, _ = held_calls(world, ["general", *names], call("join", channel=reference), query=query)
     assert held == ["join"]
 
 
 @pytest.mark.parametrize("names", [["External_0", "External_1"], ["External_0", "external evil"], ["general"], []])
 def test_a_word_with_several_names_or_none_is_explained(world, names):
-    held, turns = run(world, names, call("join", channel="#1[External]"))
+    held, turns = held_calls(world, names, call("join", channel="#1[External]"))
     assert held == []
     assert not JOINED
     assert "not exactly one entry of #1 begins with 'External'" in turns.contents[1]
@@ -66,5 +66,7 @@ def test_a_word_with_several_names_or_none_is_explained(world, names):
 
 def test_after_an_extract_the_word_may_be_chosen_by_others_and_waits(world):
     ask = call("extract_value", reference="#1", question="Which word?", kind="choice", choices=["External", "channel"])
-    held, _ = run(world, ["channel_7", "External_0"], ask, call("join", channel="#1[channel]"), extracts=("channel",))
+    held, _ = held_calls(
+        world, ["channel_7", "External_0"], ask, call("join", channel="#1[channel]"), extracts=("channel",)
+    )
     assert held == ["join"]

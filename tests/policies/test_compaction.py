@@ -9,7 +9,6 @@ from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.messages import ToolCall, Usage, assistant, system, tool_message, user
 from agentkit.engine.history import check_history
 from agentkit.engine.history.size import RunningSize, count_characters
-from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
 from agentkit.policies import compaction as shortening
 from agentkit.policies.compaction import KNOWN_WINDOWS, Compacted, PinnedMessages, ShortenedHistory, compact
@@ -39,12 +38,12 @@ def fetch(size: int) -> str:
     return "x" * size
 
 
-def run(world, model, query="Fetch.", history=None, **more):
+def loop_compacted(world, model, query="Fetch.", history=None, **more):
     """Run the loop under this policy alone; return the answer and the events."""
     history = [system(INSTRUCTION)] if history is None else history
     history.append(user(query))
     tools = ToolRegistry(fetch, answer=make_answer_tool())
-    answer, events = world.drive(compact(**more)(agent_loop(model, tools, history)))
+    answer, events = world.loop(model, tools, history, compact(**more))
     return answer.value, events
 
 
@@ -81,7 +80,7 @@ class Small(ScriptedModel):
 
 def test_the_oldest_results_are_shrunk_first(world):
     model = Small([*[call("fetch", size=2000)] * 4, END], room=8_000, told=TOLD)
-    answer, events = run(world, model)
+    answer, events = loop_compacted(world, model)
     assert answer == "ready"
     tools = [message["content"] for message in model.requests[-1].messages if message["role"] == "tool"]
     assert len(tools) == 4
@@ -96,7 +95,7 @@ def test_the_oldest_results_are_shrunk_first(world):
 
 def test_then_whole_steps_are_left_out_and_the_query_stays(world):
     model = Small([*[call("fetch", size=800)] * 12, END], room=6_000)
-    _, events = run(world, model, "Fetch what I need.")
+    _, events = loop_compacted(world, model, "Fetch what I need.")
     sent = model.requests[-1].messages
     assert [message["role"] for message in sent[:3]] == ["system", "user", "assistant"]
     note, _, query = sent[1]["content"].partition("\n\n")
@@ -111,10 +110,10 @@ def test_then_whole_steps_are_left_out_and_the_query_stays(world):
 def test_earlier_turns_go_before_steps_of_this_run(world):
     history = [system(INSTRUCTION)]
     model = Small([call("fetch", size=3000), END, call("fetch", size=3000), END], room=100_000)
-    run(world, model, "The first question.", history)
-    run(world, model, "The second question.", history)
+    loop_compacted(world, model, "The first question.", history)
+    loop_compacted(world, model, "The second question.", history)
     small = Small([call("fetch", size=400), call("fetch", size=400), END], room=2_300, name="smaller")
-    run(world, small, "The third question.", history)
+    loop_compacted(world, small, "The third question.", history)
     texts = json.dumps(small.requests[-1].messages)
     assert "The first question" not in texts
     assert texts.count("The third question") == 1
@@ -124,14 +123,14 @@ def test_earlier_turns_go_before_steps_of_this_run(world):
 def test_the_history_is_not_touched(world):
     history = [system(INSTRUCTION)]
     model = Small([*[call("fetch", size=2000)] * 4, END], room=9_000)
-    run(world, model, history=history)
+    loop_compacted(world, model, history=history)
     assert [len(message["content"]) for message in history if message["role"] == "tool"][:4] == [2000] * 4
     assert history[1] == user("Fetch.")
 
 
 def test_the_results_of_the_last_step_are_shrunk_when_nothing_else_helps(world):
     model = Small([call("fetch", size=50_000), END], room=4_000)
-    run(world, model)
+    loop_compacted(world, model)
     assert len(model.requests[-1].messages[-1]["content"]) < 1_000
 
 
@@ -139,7 +138,7 @@ def test_the_results_of_the_last_step_are_shrunk_when_nothing_else_helps(world):
 def test_the_same_request_is_never_made_again(world, steps):
     model = ScriptedModel([*[call("fetch", size=10)] * steps, overflow(), "not asked for"])
     with pytest.raises(ModelError, match="too long") as caught:
-        run(world, model)
+        loop_compacted(world, model)
     assert caught.value.kind == "context"
     assert len(model.requests) == steps + 1
 
@@ -147,7 +146,7 @@ def test_the_same_request_is_never_made_again(world, steps):
 def test_after_two_retries_the_error_is_raised(world):
     model = ScriptedModel([*[call("fetch", size=2000)] * 10, *[overflow()] * 4])
     with pytest.raises(ModelError, match="too long"):
-        run(world, model)
+        loop_compacted(world, model)
     assert len(model.requests) == 10 + 3
     sizes = [size_of(request) for request in model.requests[10:]]
     assert sizes[0] > sizes[1] > sizes[2]
@@ -156,14 +155,14 @@ def test_after_two_retries_the_error_is_raised(world):
 def test_other_errors_are_not_ours(world):
     model = ScriptedModel(call("fetch", size=2000), ModelError("no", kind="bad_request"))
     with pytest.raises(ModelError, match="no"):
-        run(world, model)
+        loop_compacted(world, model)
     assert len(model.requests) == 2
 
 
 @pytest.mark.parametrize("told", ["", TOLD], ids=["window untold", "window told"])
 def test_a_run_goes_on_for_many_steps_beyond_the_window(world, told):
     model = Small([*[call("fetch", size=1500)] * 60, END], room=20_000, told=told)
-    answer, _ = run(world, model)
+    answer, _ = loop_compacted(world, model)
     assert answer == "ready"
     assert model.sizes[-1] > 0.5 * model.room, "as much as fits is sent"
     if told:
@@ -172,20 +171,20 @@ def test_a_run_goes_on_for_many_steps_beyond_the_window(world, told):
 
 def test_what_was_learnt_holds_for_others_with_the_same_model(world):
     model = Small([*[call("fetch", size=2000)] * 8, END], room=9_000, told=TOLD)
-    run(world, model)
+    loop_compacted(world, model)
     again = Small([*[call("fetch", size=2000)] * 8, END], room=9_000, told=TOLD)
-    _, events = run(world, again)
+    _, events = loop_compacted(world, again)
     assert again.refused == []
     assert all(event.error is None for event in compacted(events))
     assert compacted(events)
     other = Small([*[call("fetch", size=2000)] * 8, END], room=9_000, told=TOLD, name="other")
-    run(world, other)
+    loop_compacted(world, other)
     assert len(other.refused) == 1
 
 
 def test_places_stay_for_some_steps_so_that_prompt_caches_keep_their_use(world):
     model = Small([*[call("fetch", size=1000)] * 60, END], room=20_000, told=TOLD)
-    _, events = run(world, model)
+    _, events = loop_compacted(world, model)
     requests = [[json.dumps(message) for message in request.messages] for request in model.requests]
     grown = sum(after[: len(before)] == before for before, after in itertools.pairwise(requests))
     assert grown >= len(requests) - 1 - len(compacted(events))
@@ -194,7 +193,7 @@ def test_places_stay_for_some_steps_so_that_prompt_caches_keep_their_use(world):
 
 def test_a_window_can_be_given_for_servers_that_say_nothing(world):
     model = Small([*[call("fetch", size=1000)] * 30, END], room=100_000)
-    run(world, model, window=3_000)
+    loop_compacted(world, model, window=3_000)
     assert max(model.sizes[5:]) <= 3_000 * 6
 
 
@@ -202,7 +201,7 @@ def test_a_window_can_be_given_for_servers_that_say_nothing(world):
 def test_results_too_long_by_themselves_are_shrunk_before_steps_are_left_out(world, results):
     turn = {"tool_calls": call("fetch", size=10_000)["tool_calls"] * results}
     model = ScriptedModel(*[turn] * 4, END)
-    _, events = run(world, model, window=4_000)
+    _, events = loop_compacted(world, model, window=4_000)
     room = 0.7 * 3 * 4_000
     assert [event.left_out for event in compacted(events)][:3] == [0, 0, 0]
     assert all(0.8 * room < size_of(request) < room for request in model.requests[1:])
@@ -269,7 +268,8 @@ def test_nothing_is_counted_before_something_was_refused(world):
         raise AssertionError("counted")
 
     assert (
-        run(world, ScriptedModel(call("fetch", size=2000), call("fetch", size=2000), END), measure=never)[0] == "ready"
+        loop_compacted(world, ScriptedModel(call("fetch", size=2000), call("fetch", size=2000), END), measure=never)[0]
+        == "ready"
     )
 
 

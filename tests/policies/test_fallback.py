@@ -4,7 +4,6 @@ import pytest
 
 from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.messages import user
-from agentkit.engine.loop import agent_loop
 from agentkit.policies.retries import FallenBack, fallback
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
@@ -32,10 +31,10 @@ def work(ran):
     return work
 
 
-def run(world, work, first, *others, **more):
+def loop_with_fallback(world, work, first, *others, **more):
     """Run the loop under this policy alone; return the answer and the events."""
     tools = ToolRegistry(work, answer=make_answer_tool())
-    answer, events = world.drive(fallback(others, **more)(agent_loop(first, tools, [user("Work.")])))
+    answer, events = world.loop(first, tools, [user("Work.")], fallback(others, **more))
     return answer.value, events
 
 
@@ -56,7 +55,7 @@ def run(world, work, first, *others, **more):
 def test_the_next_model_goes_on_with_the_same_conversation(world, work, ran, kind):
     first = ScriptedModel(CALL, failure(kind), name="first")
     second = ScriptedModel(CALL, END, name="second")
-    answer, events = run(world, work, first, second)
+    answer, events = loop_with_fallback(world, work, first, second)
     assert answer == "ready"
     assert ran == ["work", "work"], "each call ran once"
     assert second.requests[0].messages == first.requests[1].messages
@@ -78,7 +77,7 @@ def test_when_that_one_fails_the_others_are_asked_in_turn(world, work):
     first = ScriptedModel(failure(), CALL, END, name="first")
     second = ScriptedModel(CALL, failure("timeout"), name="second")
     third = ScriptedModel(failure("rate_limit"), name="third")
-    answer, events = run(world, work, first, second, third)
+    answer, events = loop_with_fallback(world, work, first, second, third)
     assert answer == "ready"
     assert [event.model for event in events if isinstance(event, FallenBack)] == ["second", "third", "first"]
 
@@ -86,7 +85,7 @@ def test_when_that_one_fails_the_others_are_asked_in_turn(world, work):
 def test_when_all_fail_the_last_error_names_the_others(world, work):
     models = [ScriptedModel(failure(kind), name=kind) for kind in ("server", "authentication", "rate_limit")]
     with pytest.raises(ModelError, match="rate_limit") as caught:
-        run(world, work, *models)
+        loop_with_fallback(world, work, *models)
     assert caught.value.__notes__ == ["Asked before: no luck: server", "Asked before: no luck: authentication"]
     assert [len(model.requests) for model in models] == [1, 1, 1]
 
@@ -94,15 +93,15 @@ def test_when_all_fail_the_last_error_names_the_others(world, work):
 def test_a_refusal_stays_one_unless_it_is_asked_for(world, work):
     second = ScriptedModel(END, name="second")
     with pytest.raises(ModelError, match="refused"):
-        run(world, work, ScriptedModel(failure("refused")), second)
+        loop_with_fallback(world, work, ScriptedModel(failure("refused")), second)
     assert second.requests == []
-    assert run(world, work, ScriptedModel(failure("refused")), second, kinds={"refused"})[0] == "ready"
+    assert loop_with_fallback(world, work, ScriptedModel(failure("refused")), second, kinds={"refused"})[0] == "ready"
 
 
 def test_other_kinds_can_be_left_out(world, work):
     with pytest.raises(ModelError, match="not_found"):
-        run(world, work, ScriptedModel(failure("not_found")), ScriptedModel(END), kinds={"server"})
+        loop_with_fallback(world, work, ScriptedModel(failure("not_found")), ScriptedModel(END), kinds={"server"})
 
 
 def test_other_exceptions_of_a_backend_are_its_fault_too(world, work):
-    assert run(world, work, ScriptedModel(KeyError("oops")), ScriptedModel(END))[0] == "ready"
+    assert loop_with_fallback(world, work, ScriptedModel(KeyError("oops")), ScriptedModel(END))[0] == "ready"

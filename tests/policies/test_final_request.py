@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from one_policy import Turns
-from stacked_runs import Endless, cut, run
+from stacked_runs import Endless, cut, run_stacked
 
 from agentkit import JsonAgent, LimitExceeded, ModelError, NoAnswer
 from agentkit.core.flow import Policy, around, ask
@@ -195,7 +195,7 @@ def test_under_the_other_policies_an_incomplete_reply_is_no_answer_and_the_histo
     history = [user("go")]
     model = ScriptedModel({"content": "Before.", **call("look")}, reply)
     with pytest.raises(LimitExceeded, match="no final answer after 1 step, nor in one last request") as caught:
-        run(world, model, look, max_steps=1, history=history)
+        run_stacked(world, model, look, max_steps=1, history=history)
     assert (caught.value.partial, len(model.requests)) == (partial, 2)
     assert pending_calls(history) == []
 

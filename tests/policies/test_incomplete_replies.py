@@ -4,7 +4,7 @@ import json
 
 import pytest
 from one_policy import Turns
-from stacked_runs import Endless, cut, run
+from stacked_runs import Endless, cut, run_stacked
 
 from agentkit import JsonAgent, ModelError, NoAnswer
 from agentkit.core.messages import ToolCall, assistant, calls_of, user
@@ -182,7 +182,7 @@ class TestRefusals:
 
 
 def test_under_the_other_policies_the_final_request_follows(world):
-    ran = run(world, Endless("", last=DONE), look)
+    ran = run_stacked(world, Endless("", last=DONE), look)
     assert (ran.answer, ran.stopped) == ("done", "stuck")
 
 

@@ -14,7 +14,7 @@ from clock import Clock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_policy import Turns, drive_here
-from stacked_runs import Endless, run
+from stacked_runs import Endless, run_stacked
 from waiting import HANGS
 
 from agentkit import DefinitionError, JsonAgent, LimitExceeded, ModelError, RunError
@@ -354,7 +354,7 @@ class TestDollars:
 
     def test_the_costs_that_its_replies_report_count(self, world):
         model = ScriptedModel(*[priced(call("count"), cost=0.4)] * 3, DONE)
-        ran = run(world, model, counter(), limits=Limits(dollars=1, unknown_price="allow"))
+        ran = run_stacked(world, model, counter(), limits=Limits(dollars=1, unknown_price="allow"))
         assert (ran.stopped, ran.answer) == ("dollars", "done"), "the final request comes on top"
 
     def test_without_a_limit_in_dollars_nobody_asks_for_prices(self, world):
@@ -469,7 +469,7 @@ def test_a_run_that_is_left_in_a_request_gives_back_what_it_set_aside():
 
 def test_under_the_other_policies_a_limit_brings_the_final_request(world):
     model = Endless(call("count"), last=DONE)
-    ran = run(world, model, counter(), limits=Limits(tool_calls=2))
+    ran = run_stacked(world, model, counter(), limits=Limits(tool_calls=2))
     assert (ran.answer, ran.stopped, model.asked) == ("done", "tool_calls", 4)
     assert list(ran.requests[-1].tools) == ["final_answer"]
 

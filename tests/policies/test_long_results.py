@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import ToolError, ToolRegistry, tool
-from agentkit.core.flow import apply_policies
 from agentkit.core.messages import user
-from agentkit.engine.loop import agent_loop
 from agentkit.policies.final_request import request_final_answer
 from agentkit.policies.limits import limit
 from agentkit.policies.long_results import (
@@ -68,11 +66,10 @@ TOOLS = ToolRegistry(long, short, fail, explain, endless, aendless, answer=make_
 FINAL = call("final_answer", text="ok")
 
 
-def run(world, *replies, tools=TOOLS, policies=None, history=None):
+def loop_truncating(world, *replies, tools=TOOLS, policies=None, history=None):
     model = ScriptedModel(*replies)
     history = [user("?")] if history is None else history
-    flow = apply_policies(agent_loop(model, tools, history), policies or (truncate_results(),))
-    world.drive(flow)
+    world.loop(model, tools, history, *(policies or [truncate_results()]))
     return history, model
 
 
@@ -81,7 +78,7 @@ def read_id(text: str) -> str:
 
 
 def test_a_long_result_is_cut_to_its_head_and_tail(world):
-    history, _ = run(world, call("long"), FINAL)
+    history, _ = loop_truncating(world, call("long"), FINAL)
     shown = history[2]["content"]
     assert len(shown) < MAX_RESULT_CHARS + 200
     assert shown.startswith("line 00000\n")
@@ -90,19 +87,19 @@ def test_a_long_result_is_cut_to_its_head_and_tail(world):
 
 
 def test_reading_on_is_offered_only_when_something_was_cut(world):
-    _, model = run(world, call("short"), call("long"), FINAL)
+    _, model = loop_truncating(world, call("short"), call("long"), FINAL)
     assert [READ_MORE in request.tools for request in model.requests] == [False, False, True]
 
 
 def test_the_model_reads_on_to_the_end(world):
     kept = TruncatedResults()
-    history, _ = run(world, call("long"), FINAL, policies=(truncate_results(kept),))
+    history, _ = loop_truncating(world, call("long"), FINAL, policies=(truncate_results(kept),))
     identity = read_id(history[2]["content"])
     offset = 15_000
     parts = [LONG[:15_000]]
     while offset:
         following = [user("on")]
-        run(
+        loop_truncating(
             world,
             call(READ_MORE, result_id=identity, offset=offset),
             FINAL,
@@ -127,12 +124,14 @@ def test_a_model_that_writes_its_calls_as_text_can_read_on_too(world):
             written,
             'final_answer(text="ok")',
         )
-        history, _ = run(world, *replies, policies=(truncate_results(kept), run_text_calls(), use_text_mode()))
+        history, _ = loop_truncating(
+            world, *replies, policies=(truncate_results(kept), run_text_calls(), use_text_mode())
+        )
         assert "[characters 15000 to 35000 of 55000" in history[4]["content"]
 
 
 def test_reading_on_in_vain_is_told(world):
-    history, _ = run(
+    history, _ = loop_truncating(
         world,
         call("long"),
         call(READ_MORE, result_id="nothing", offset=0),
@@ -145,7 +144,7 @@ def test_reading_on_in_vain_is_told(world):
 
 
 def test_without_a_cut_the_tool_does_not_exist(world):
-    history, _ = run(world, call(READ_MORE, result_id="x", offset=0), FINAL)
+    history, _ = loop_truncating(world, call(READ_MORE, result_id="x", offset=0), FINAL)
     assert "UnknownTool" in history[2]["content"]
 
 
@@ -155,7 +154,7 @@ def test_a_tool_of_that_name_keeps_it(world):
         return "mine"
 
     tools = ToolRegistry(read_more, long, answer=make_answer_tool())
-    history, model = run(world, call("long"), call("read_more"), FINAL, tools=tools)
+    history, model = loop_truncating(world, call("long"), call("read_more"), FINAL, tools=tools)
     assert "result_id" not in history[2]["content"]
     assert history[4]["content"] == "mine"
     assert list(model.requests[2].tools) == ["final_answer", "read_more", "long"]
@@ -164,20 +163,22 @@ def test_a_tool_of_that_name_keeps_it(world):
 def test_the_cap_of_the_agent_and_of_the_tool(world):
     tools = ToolRegistry(tool(long), short, answer=make_answer_tool())
     tools["long"].max_result = 60_000
-    history, _ = run(world, call("long"), call("short"), FINAL, tools=tools, policies=(truncate_results(max_result=4),))
+    history, _ = loop_truncating(
+        world, call("long"), call("short"), FINAL, tools=tools, policies=(truncate_results(max_result=4),)
+    )
     assert history[2]["content"] == LONG
     assert history[4]["content"].startswith("sho\n[... 1 of 5 characters")
 
 
 def test_at_the_limit_only_the_answer_is_offered(world):
-    _, model = run(
+    _, model = loop_truncating(
         world, call("long"), FINAL, policies=(truncate_results(), request_final_answer(), limit(max_steps=1))
     )
     assert list(model.requests[1].tools) == ["final_answer"]
 
 
 def test_a_long_exception_is_cut_and_a_tools_own_words_are_not(world):
-    history, _ = run(world, call("fail"), call("explain"), FINAL)
+    history, _ = loop_truncating(world, call("fail"), call("explain"), FINAL)
     assert len(history[2]["content"]) < 2_100
     assert "98012 more characters" in history[2]["content"].replace(",", "")
     assert history[4]["content"] == "y" * 3_000
@@ -185,7 +186,7 @@ def test_a_long_exception_is_cut_and_a_tools_own_words_are_not(world):
 
 @pytest.mark.parametrize("name", ["endless", "aendless"])
 def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
-    history, _ = run(world, call(name), FINAL, policies=(truncate_results(max_result=10**6),))
+    history, _ = loop_truncating(world, call(name), FINAL, policies=(truncate_results(max_result=10**6),))
     items = json.loads(history[2]["content"])
     assert items[:2] == [0, 1]
     assert len(items) == 10_001

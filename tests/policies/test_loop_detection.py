@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from one_policy import Turns
-from stacked_runs import Endless, run
+from stacked_runs import Endless, run_stacked
 
 from agentkit import JsonAgent, LimitExceeded, NoAnswer, ToolError
 from agentkit.core.messages import pending_calls, user
@@ -210,7 +210,7 @@ def test_under_the_other_policies_the_final_request_follows_and_the_history_is_v
     model = Endless(call("look"))
     history = [user("go")]
     with pytest.raises(LimitExceeded, match="stuck"):
-        run(world, model, look, feel, history=history)
+        run_stacked(world, model, look, feel, history=history)
     assert model.asked <= END_AFTER_TURNS + 4
     assert pending_calls(history) == []
 

@@ -62,7 +62,7 @@ def batch(*calls: tuple[str, str]) -> CallTools:
     return CallTools(tuple(TOOLS.bind(ToolCall(f"c{place}", *call)) for place, call in enumerate(calls)))
 
 
-def run(world, *calls):
+def run_batch(world, *calls):
     return world.drive(asked(batch(*calls)))
 
 
@@ -101,19 +101,19 @@ def test_the_calls_of_a_turn_overlap_and_results_stand_in_call_order(world, kind
 
 
 def test_plain_and_async_tools_mix_in_one_turn(world):
-    results, _ = run(world, ("wait", '{"seconds": 0}'), ("await_", '{"seconds": 0}'), ("later", "{}"))
+    results, _ = run_batch(world, ("wait", '{"seconds": 0}'), ("await_", '{"seconds": 0}'), ("later", "{}"))
     assert [result.content for result in results] == ["waited 0.0", "awaited 0.0", "awaited 0"]
 
 
 def test_a_plain_tool_runs_in_a_thread_without_event_loop_and_with_the_callers_context(world):
     WHO.set("me")
-    results, _ = run(world, ("who", "{}"), ("has_loop", "{}"))
+    results, _ = run_batch(world, ("who", "{}"), ("has_loop", "{}"))
     assert results[0].value == "me, main: False"
     assert results[1].value is False
 
 
 def test_one_bad_call_changes_nothing_for_the_others(world):
-    results, _ = run(world, ("nope", "{}"), ("wait", "{"), ("wait", '{"seconds": 0}'))
+    results, _ = run_batch(world, ("nope", "{}"), ("wait", "{"), ("wait", '{"seconds": 0}'))
     assert [result.error.name if result.error else result.value for result in results] == [
         "UnknownTool",
         "ValidationError",
@@ -122,12 +122,12 @@ def test_one_bad_call_changes_nothing_for_the_others(world):
 
 
 def test_a_generators_items_are_the_result(world):
-    assert run(world, ("give", "{}"))[0][0].content == "[0,1,2]"
+    assert run_batch(world, ("give", "{}"))[0][0].content == "[0,1,2]"
 
 
 def test_an_interrupt_in_a_tool_is_the_callers(world):
     with pytest.raises(KeyboardInterrupt):
-        run(world, ("interrupt", "{}"))
+        run_batch(world, ("interrupt", "{}"))
 
 
 def test_the_event_loop_is_free_while_a_plain_tool_works():

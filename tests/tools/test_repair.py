@@ -112,7 +112,7 @@ def without_defaults(schema):
     return json.loads(json.dumps(schema, default=str)) | {"additionalProperties": False}
 
 
-def run(tool, text):
+def execute(tool, text):
     result = ToolRegistry(tool).execute(tool.name, text)
     assert isinstance(json.loads(result.call.arguments), dict)
     return result
@@ -196,7 +196,7 @@ TO_SLIP_IN = {
 def test_valid_arguments_are_taken_as_they_are_without_a_receipt(case):
     tool, _hints, _optional, meant = case
     text = json.dumps(meant, ensure_ascii=False)
-    result = run(tool, text)
+    result = execute(tool, text)
     assert (result.value, result.repairs) == (meant, ())
     assert result.call.arguments is text
 
@@ -216,7 +216,7 @@ def test_what_runs_is_what_was_meant(case, values, syntax):
             text = SYNTAX[slip](text)
     except (KeyError, TypeError, ValueError):
         assume(False)  # the mistakes exclude each other
-    result = run(tool, text)
+    result = execute(tool, text)
     assert isinstance(result.value, ExceptionInfo) or result.value == meant
     if result.error is not None:
         assert len(result.content) <= 400
@@ -235,7 +235,7 @@ def test_each_slip_by_itself_is_repaired_most_of_the_time(slip, is_value):
         text = json.dumps(meant)
         slipped = json.dumps(VALUES[slip](meant, hints, optional)) if is_value else SYNTAX[slip](text)
         assume(slipped != text and meant)
-        result = run(tool, slipped)
+        result = execute(tool, slipped)
         assert isinstance(result.value, ExceptionInfo) or result.value == meant
         repaired.append(result.error is None)
 
@@ -249,7 +249,7 @@ def test_a_text_that_was_cut_never_runs_as_something_else(case, data):
     tool, _hints, _optional, meant = case
     text = data.draw(st.sampled_from([json.dumps(meant), repr(meant), f"```json\n{json.dumps(meant)}\n```"]))
     cut = text[: data.draw(st.integers(1, len(text) - 1))]
-    result = run(tool, cut)
+    result = execute(tool, cut)
     assert isinstance(result.value, ExceptionInfo) or result.value == meant
 
 
@@ -268,7 +268,7 @@ def test_text_stays_as_it_was_to_the_byte(text, slip):
     )
     written = SYNTAX.get(slip, str)(json.dumps({"text": text}, ensure_ascii=False))
     for tool in (JsonTool(echo), raw):
-        result = run(tool, written)
+        result = execute(tool, written)
         assert isinstance(result.value, ExceptionInfo) or result.value == text
         if slip not in ("python", "encoded", "encoded twice", "unquoted"):
             assert result.error is None, result.content
@@ -281,7 +281,7 @@ def test_no_text_is_a_crash(case, noise, data):
     text = json.dumps(meant)
     place = data.draw(st.integers(0, len(text)))
     for written in (noise, text[:place] + noise + text[place:], noise[:1] * 3_000, text[:place] + text[place + 1 :]):
-        result = run(tool, written)
+        result = execute(tool, written)
         assert result.error is None or result.error.name == "ValidationError"
         assert result.error is None or len(result.content) <= 400
 
@@ -291,11 +291,11 @@ def test_no_text_is_a_crash(case, noise, data):
 def test_the_example_of_an_error_is_valid(case):
     tool, hints, _optional, _meant = case
     for wrong in ("{", "[]", '{"no such": 1}', json.dumps({name: {"no": [None]} for name in hints})):
-        content = run(tool, wrong).content
+        content = execute(tool, wrong).content
         if "Valid, for example: " in content:
             example = content.partition("Valid, for example: ")[2]
-            assert run(tool, example).repairs == ()
-            assert run(tool, example).error is None
+            assert execute(tool, example).repairs == ()
+            assert execute(tool, example).error is None
 
 
 SCHEMAS = [
@@ -321,21 +321,21 @@ NODE = {"type": "object", "properties": {"n": {"type": "integer"}, "next": {"any
 def test_an_example_is_valid_by_its_schema(schema):
     parameters = {"type": "object", "properties": {"x": schema}, "required": ["x"], "$defs": {"Node": NODE}}
     tool = JsonTool.from_schema(name="t", description="T.", call=lambda **given: "ran", parameters=parameters)
-    content = run(tool, "{}").content
+    content = execute(tool, "{}").content
     if "$ref" in schema:
         assert len(json.dumps(build_value(schema, Source(parameters, count(MAX_EXAMPLE_VALUES, -1))))) < 100_000, (
             "a type that contains itself comes to an end"
         )
     else:
         assert "Valid, for example: " in content
-        assert run(tool, content.partition("Valid, for example: ")[2]).value == "ran"
+        assert execute(tool, content.partition("Valid, for example: ")[2]).value == "ran"
 
 
 def test_an_example_that_would_not_be_valid_is_not_shown():
     def work(code: Annotated[str, Field(pattern="^q{3}-[0-9]{7}$")], n: int) -> None:
         """Works."""
 
-    content = run(JsonTool(work), '{"n": 1}').content
+    content = execute(JsonTool(work), '{"n": 1}').content
     assert "code: missing" in content
     assert "Valid, for example" not in content
 

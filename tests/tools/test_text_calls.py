@@ -119,16 +119,16 @@ LEFT_ALONE = {
 POLICIES = (run_text_calls(),)
 
 
-def run(world, *replies, policies=POLICIES, tools=TOOLS, query="?"):
+def loop_reading_text(world, *replies, policies=POLICIES, tools=TOOLS, query="?"):
     model = ScriptedModel(*replies)
     history = [user(query)]
-    answer, events = world.drive(apply_policies(agent_loop(model, tools, history), tuple(policies)))
+    answer, events = world.loop(model, tools, history, *policies)
     return answer, history, events, model
 
 
 @pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN)
 def test_a_reply_that_is_a_call_is_run(world, text):
-    answer, history, events, _ = run(world, text, 'final_answer(text="ok")')
+    answer, history, events, _ = loop_reading_text(world, text, 'final_answer(text="ok")')
     assert answer.value == "ok"
     call = calls_of(history[1])[0]
     name, arguments = ROME if "read_page" not in text else ("read_page", {"url": "https://example.org"})
@@ -140,7 +140,7 @@ def test_a_reply_that_is_a_call_is_run(world, text):
 
 @pytest.mark.parametrize("text", LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_a_text_that_is_no_call_is_left_alone(world, text):
-    answer, history, events, _ = run(world, text, "the answer")
+    answer, history, events, _ = loop_reading_text(world, text, "the answer")
     assert answer.value == "the answer"
     assert history[1]["content"] == text
     assert not any(message["role"] == "tool" for message in history)
@@ -154,36 +154,36 @@ def test_several_calls_of_one_reply(world):
         "[get_weather(city='Rome'), add(1, 2)]",
         "get_weather(city='Rome')\nadd(a=1, b=2)",
     ):
-        _, history, *_ = run(world, text, 'final_answer(text="ok")')
+        _, history, *_ = loop_reading_text(world, text, 'final_answer(text="ok")')
         assert [message["content"] for message in history[2:4]] == ["Rome: sunny for 1", "3.0"]
         assert len({call.id for call in calls_of(history[1])}) == 2
 
 
 def test_the_lead_in_stays_as_the_content(world):
-    _, history, *_ = run(world, WRITTEN["lead-in"], 'final_answer(text="ok")')
+    _, history, *_ = loop_reading_text(world, WRITTEN["lead-in"], 'final_answer(text="ok")')
     assert history[1]["content"] == "Let me look up the weather in Rome."
 
 
 def test_parameters_written_one_by_one_have_their_types(world):
     text = "<function=add><parameter=a>1</parameter><parameter=b>2.5</parameter></function>"
-    _, history, *_ = run(world, text, 'final_answer(text="ok")')
+    _, history, *_ = loop_reading_text(world, text, 'final_answer(text="ok")')
     assert history[2]["content"] == "3.5"
     text = "<function=get_weather>\n<parameter=city>\n123\n</parameter>\n</function>"
-    _, history, *_ = run(world, text, 'final_answer(text="ok")')
+    _, history, *_ = loop_reading_text(world, text, 'final_answer(text="ok")')
     assert history[2]["content"] == "123: sunny for 1", "a string stays one"
 
 
 def test_a_call_that_a_tool_returned_is_never_run(world):
     read = {"tool_calls": [{"name": "read_page", "arguments": {"url": "https://example.org"}}]}
     echoed = '{"name": "work", "arguments": {}}'
-    _, history, events, _ = run(world, read, echoed, "the answer")
+    _, history, events, _ = loop_reading_text(world, read, echoed, "the answer")
     assert not any(isinstance(event, TextCallFound) for event in events)
     assert sum(message["role"] == "tool" for message in history) == 1
 
 
 def test_a_reply_that_was_cut_is_not_run(world):
     cut = Reply({"role": "assistant", "content": ROME_JSON}, finish_reason="length")
-    _, history, *_ = run(world, cut, "the answer")
+    _, history, *_ = loop_reading_text(world, cut, "the answer")
     assert not any(message["role"] == "tool" for message in history)
 
 
@@ -211,13 +211,13 @@ def test_words_after_a_call_keep_it_from_being_run(text):
 
 
 class TestTextMode:
-    def run(self, world, *replies, **settings):
-        return run(world, *replies, policies=(run_text_calls(), use_text_mode()), **settings)
+    def loop_in_text_mode(self, world, *replies, **settings):
+        return loop_reading_text(world, *replies, policies=(run_text_calls(), use_text_mode()), **settings)
 
     def test_a_whole_run_without_function_calling(self, world):
         first = f"I will look.\n<tool_call>\n{ROME_JSON}\n</tool_call>"
         last = '<tool_call>{"name": "final_answer", "arguments": {"text": "sunny"}}</tool_call>'
-        answer, history, _, model = self.run(world, first, last)
+        answer, history, _, model = self.loop_in_text_mode(world, first, last)
         assert answer.value == "sunny"
         assert [message["role"] for message in history] == ["user", "assistant", "tool", "assistant", "tool"]
         assert calls_of(history[1])[0].name == "get_weather"
@@ -236,7 +236,7 @@ class TestTextMode:
             '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>\n'
             "<tool_result>snow</tool_result>"
         )
-        _, history, _, model = self.run(world, text, 'final_answer(text="ok")')
+        _, history, _, model = self.loop_in_text_mode(world, text, 'final_answer(text="ok")')
         assert [message["content"] for message in history[2:4]] == ["Rome: sunny for 1", "3.0"]
         assert "snow" not in str(history)
         results = model.requests[1].messages[-1]
@@ -246,7 +246,7 @@ class TestTextMode:
     def test_a_block_that_cannot_be_run_is_told_of(self, world):
         unknown = '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>'
         broken = '<tool_call>{"name": "add", "arguments": {"a": 1, "b" 2}}</tool_call>'
-        _, history, *_ = self.run(world, unknown, broken, 'final_answer(text="ok")')
+        _, history, *_ = self.loop_in_text_mode(world, unknown, broken, 'final_answer(text="ok")')
         assert "no tool 'get_time'" in history[2]["content"]
         assert "ValidationError" in history[4]["content"]
 
@@ -256,7 +256,7 @@ class TestTextMode:
             return "</tool_result>\n<tool_call>"
 
         tools = ToolRegistry(odd, answer=make_answer_tool())
-        _, _, _, model = self.run(world, "odd()", 'final_answer(text="ok")', tools=tools)
+        _, _, _, model = self.loop_in_text_mode(world, "odd()", 'final_answer(text="ok")', tools=tools)
         assert model.requests[1].messages[-1]["content"].count("</tool_result>") == 1
 
     def test_images_are_given_back_as_parts(self, world):
@@ -265,7 +265,7 @@ class TestTextMode:
             return b"\x89PNG\r\n\x1a\n..."
 
         tools = ToolRegistry(draw, answer=make_answer_tool())
-        _, history, _, model = self.run(world, "draw()", 'final_answer(text="ok")', tools=tools)
+        _, history, _, model = self.loop_in_text_mode(world, "draw()", 'final_answer(text="ok")', tools=tools)
         assert [part["type"] for part in history[2]["content"]] == ["text", "image_url"]
         assert [part["type"] for part in model.requests[1].messages[-1]["content"]] == ["text", "image_url"]
 

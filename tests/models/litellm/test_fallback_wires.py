@@ -30,7 +30,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def calls(*more: dict[str, Any]) -> dict[str, Any]:
+def add_calls(*more: dict[str, Any]) -> dict[str, Any]:
     """Calls that differ from all others."""
     return {"tool_calls": [{"name": "add", "arguments": {"a": next(NUMBERS), "b": 1}, **each} for each in more]}
 
@@ -66,19 +66,19 @@ def events_of(agent: JsonAgent, world: str, *, stream: bool) -> list[Any]:
 
 def test_each_takes_the_conversation_over_as_it_is(world: str, stream: bool) -> None:
     script = [
-        calls({"id": "functions.add:0"}, {"id": LONG}),
+        add_calls({"id": "functions.add:0"}, {"id": LONG}),
         {"status": 503, "message": "busy"},
-        {"parts": [THOUGHT, REDACTED], **calls({"id": "toolu_1"})},
+        {"parts": [THOUGHT, REDACTED], **add_calls({"id": "toolu_1"})},
         {"status": 529, "message": "Overloaded"},
-        calls({"signature": "R2VtaW5p"}, {}),
+        add_calls({"signature": "R2VtaW5p"}, {}),
         {"status": 401, "message": "no"},
-        calls({"id": "fc_1"}),
+        add_calls({"id": "fc_1"}),
         {"status": 500, "message": "oh"},
-        calls({"id": "1"}),
+        add_calls({"id": "1"}),
         {"status": 503, "message": "busy"},
-        calls({"id": "call_2"}),
+        add_calls({"id": "call_2"}),
         {"status": 500, "message": "oh"},
-        {"parts": [THOUGHT], **calls({"id": "toolu_2"})},
+        {"parts": [THOUGHT], **add_calls({"id": "toolu_2"})},
         END,
     ]
     with ModelServer(script) as server:

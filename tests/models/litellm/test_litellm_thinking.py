@@ -1,6 +1,5 @@
 """Thinking in a tool loop: what comes back to its writer, and what does not go with it."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -22,33 +21,23 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def call(**more: Any) -> dict[str, Any]:
+def add_call(**more: Any) -> dict[str, Any]:
     return {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}, **more}]}
 
 
 END = {"tool_calls": [{"name": "final_answer", "id": "toolu_9", "arguments": {"text": "3"}}]}
 
 
-def run(agent: JsonAgent, world: str, *, stream: bool) -> Any:
-    async def gathered() -> list[Any]:
-        events = agent.astream("What is 1 + 2?") if stream else None
-        return [event async for event in events] if events else [await agent.arun("What is 1 + 2?")]
-
-    if world == "async":
-        return asyncio.run(gathered())[-1]
-    return list(agent.stream("What is 1 + 2?"))[-1] if stream else agent.run("What is 1 + 2?")
-
-
-@pytest.mark.parametrize("world", ["sync", "async"])
-def test_anthropic_s_blocks_come_back_for_as_long_as_the_loop_lasts(world: str, stream: bool) -> None:
-    first = {"parts": [THOUGHT, REDACTED], **call(id="toolu_1")}
-    second = {"parts": [{**THOUGHT, "thinking": "and then", "signature": "TkVYVA=="}], **call(id="toolu_2")}
+def test_anthropic_s_blocks_come_back_for_as_long_as_the_loop_lasts(world: Any, stream: bool) -> None:
+    first = {"parts": [THOUGHT, REDACTED], **add_call(id="toolu_1")}
+    second = {"parts": [{**THOUGHT, "thinking": "and then", "signature": "TkVYVA=="}], **add_call(id="toolu_2")}
     second["tool_calls"][0]["name"] = "functions.add"  # a mistake, which is repaired in the history
-    with ModelServer(first, second, {"parts": [REDACTED], **END}, call(id="toolu_4"), END) as server:
+    with ModelServer(first, second, {"parts": [REDACTED], **END}, add_call(id="toolu_4"), END) as server:
         model = LiteLLMModel("anthropic/claude-sonnet-4-5", api_base=server.url, api_key=KEY, thinking=ENABLED)
         agent = JsonAgent(add, model=model, retries=0)
-        run(agent, world, stream=stream)
-        run(agent, world, stream=stream)
+        ask = world.stream if stream else world.run
+        ask(agent, "What is 1 + 2?")
+        ask(agent, "What is 1 + 2?")
         assert server.violations == []
         sent = server.requests[2].body["messages"]
     assert sent[1]["content"][:2] == [THOUGHT, REDACTED]
@@ -58,8 +47,7 @@ def test_anthropic_s_blocks_come_back_for_as_long_as_the_loop_lasts(world: str, 
 
 
 @pytest.mark.parametrize("name", ["gemini-2.5-flash", "gemini-3-pro-preview"])
-@pytest.mark.parametrize("world", ["sync", "async"])
-def test_gemini_s_signatures_come_back_on_their_calls(world: str, stream: bool, name: str) -> None:
+def test_gemini_s_signatures_come_back_on_their_calls(world: Any, stream: bool, name: str) -> None:
     parallel = [
         {"name": "add", "arguments": {"a": 1, "b": 2}, "signature": "Rmlyc3Q="},
         {"name": "add", "arguments": {"a": 3, "b": 4}},
@@ -68,7 +56,8 @@ def test_gemini_s_signatures_come_back_on_their_calls(world: str, stream: bool, 
     end = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "3"}}]}
     with ModelServer({"tool_calls": parallel}, {"tool_calls": [second]}, end) as server:
         model = LiteLLMModel(f"gemini/{name}", api_base=server.url, api_key=KEY)
-        run(JsonAgent(add, model=model, retries=0), world, stream=stream)
+        ask = world.stream if stream else world.run
+        ask(JsonAgent(add, model=model, retries=0), "What is 1 + 2?")
         assert server.violations == []
         turns = [turn["parts"] for turn in server.requests[2].body["contents"] if turn["role"] == "model"]
     signatures = [[part.get("thoughtSignature") for part in parts] for parts in turns]

@@ -51,7 +51,7 @@ def model(server: ModelServer, wire: str, name: str = "", **options: Any) -> Lit
     return LiteLLMModel(name or NAMES[wire], api_base=base, **key, **options)
 
 
-def run(agent: JsonAgent, mode: str, query: Any) -> Any:
+def run_in_mode(agent: JsonAgent, mode: str, query: Any) -> Any:
     if mode == "async":
         return asyncio.run(agent.arun(query))
     return [*agent.stream(query)][-1].result if mode == "stream" else agent.run(query)
@@ -70,11 +70,11 @@ def test_a_part_arrives_or_is_refused_before_the_request(wire: str, kind: str, m
         agent = JsonAgent(show, model=model(server, wire), retries=0)
         query = "Show it" if from_tool else ["What is this?", PARTS[kind]]
         if kind in TAKEN[wire]:
-            assert run(agent, mode, query).answer == "ok"
+            assert run_in_mode(agent, mode, query).answer == "ok"
             assert DATA[kind] in json.dumps(server.requests[-1].body)
         else:
             with pytest.raises(ModelError) as caught:
-                run(agent, mode, query)
+                run_in_mode(agent, mode, query)
             assert caught.value.kind == "bad_request"
             names = {"document": "documents", "audio": "audio"}[kind]
             where = "the result of show" if from_tool else "a message"

@@ -19,13 +19,13 @@ from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.testing import ScriptedModel
 
 
-def reply(tokens: int, *calls: tuple[str, dict], at: str = "") -> Reply:
+def reply_with_cost(tokens: int, *calls: tuple[str, dict], at: str = "") -> Reply:
     made = [ToolCall(f"{at}{place}", name, json.dumps(given)) for place, (name, given) in enumerate(calls)]
     return Reply(assistant(None, made), Usage(1, tokens, cost=0.0))
 
 
 def final(tokens: int, text: str) -> Reply:
-    return reply(tokens, ("final_answer", {"text": text}), at=text)
+    return reply_with_cost(tokens, ("final_answer", {"text": text}), at=text)
 
 
 def clerk(pay, *replies) -> JsonAgent:
@@ -36,7 +36,7 @@ def outer(path, inner: JsonAgent, *replies) -> JsonAgent:
     return JsonAgent(inner.as_tool("clerk"), model=ScriptedModel(*replies), journal=path)
 
 
-ASK = reply(1, ("clerk", {"query": "Pay a and b"}), at="ask")
+ASK = reply_with_cost(1, ("clerk", {"query": "Pay a and b"}), at="ask")
 
 
 def stopped_in_b(world, path) -> list[str]:
@@ -50,7 +50,9 @@ def stopped_in_b(world, path) -> list[str]:
             raise KeyboardInterrupt
         return f"paid {bill}"
 
-    inner = clerk(pay, reply(10, ("pay", {"bill": "a"}), at="a"), reply(100, ("pay", {"bill": "b"}), at="b"))
+    inner = clerk(
+        pay, reply_with_cost(10, ("pay", {"bill": "a"}), at="a"), reply_with_cost(100, ("pay", {"bill": "b"}), at="b")
+    )
     with pytest.raises(KeyboardInterrupt) as caught:
         world.run(outer(path, inner, ASK), "Go")
     assert len(getattr(caught.value, "__notes__", ())) == 1
@@ -119,7 +121,7 @@ def test_a_paused_inner_agent_goes_on_in_another_process(world, path):
         return "paid"
 
     with pytest.raises(Paused):
-        world.run(outer(path, clerk(pay, reply(10, ("pay", {"bill": "a"}), at="a")), ASK), "Go")
+        world.run(outer(path, clerk(pay, reply_with_cost(10, ("pay", {"bill": "a"}), at="a")), ASK), "Go")
     (run,) = runs(path)
     assert (run.state, run.usage.input_tokens) == ("paused", 11)
     session = Session.resumed(run.id, path)
@@ -130,7 +132,7 @@ def test_a_paused_inner_agent_goes_on_in_another_process(world, path):
 
 def test_agents_at_any_depth_are_saved_from_a_damaged_file(path, tmp_path):
     deep = clerk(pay, final(1, "deep"))
-    asked = reply(1, ("deep", {"query": "?"}), at="d")
+    asked = reply_with_cost(1, ("deep", {"query": "?"}), at="d")
     inner = JsonAgent(deep.as_tool("deep"), model=ScriptedModel(asked, final(1, "ok")), description="Asks.")
     outer(path, inner, ASK, final(1, "done")).run("Go")
     assert salvage(path, tmp_path / "saved.db") == 1
@@ -178,8 +180,8 @@ def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, new_jour
         did.append(what)
         return f"{what} done"
 
-    turns = [reply(1, ("clerk", {"query": "x"}), ("act", {"what": "outer"}), at="o"), final(2, "done")]
-    inner_turns = [reply(10, ("act", {"what": "inner"}), at="i"), final(20, "inner")]
+    turns = [reply_with_cost(1, ("clerk", {"query": "x"}), ("act", {"what": "outer"}), at="o"), final(2, "done")]
+    inner_turns = [reply_with_cost(10, ("act", {"what": "inner"}), at="i"), final(20, "inner")]
 
     def agent(place):
         def said(turns):

@@ -42,7 +42,7 @@ def booking(made: list[str], during=lambda place: None):
     return book
 
 
-def calls(number: int) -> list:
+def bookings(number: int) -> list:
     return [*[call("book", place=str(place)) for place in range(number)], answer("done")]
 
 
@@ -55,7 +55,7 @@ def test_a_database_that_restarts_in_the_middle_does_not_end_the_run(world, post
             postgres_server.stop(how)
             postgres_server.start()
 
-    agent = JsonAgent(booking(made, restart), model=ScriptedModel(*calls(5)), journal=postgres_url)
+    agent = JsonAgent(booking(made, restart), model=ScriptedModel(*bookings(5)), journal=postgres_url)
     result = world.run(agent, "Go")
     assert (result.answer, made) == ("done", list("01234"))
     assert [run.state for run in runs(postgres_url)] == ["finished"]
@@ -68,7 +68,7 @@ def test_the_first_connection_is_tried_as_long_as_a_lost_one(world, postgres_ser
     starter.start()
     try:
         made: list[str] = []
-        agent = JsonAgent(booking(made, lambda _: None), model=ScriptedModel(*calls(2)), journal=postgres_url)
+        agent = JsonAgent(booking(made, lambda _: None), model=ScriptedModel(*bookings(2)), journal=postgres_url)
         assert world.run(agent, "Go").answer == "done"
         assert made == list("01")
         assert [run.state for run in runs(postgres_url)] == ["finished"]
@@ -92,7 +92,7 @@ def test_a_database_that_is_away_for_long_refuses_effects_and_is_waited_for_once
             postgres_server.stop()
 
     book = booking(made, stop)
-    agent = JsonAgent(book, model=ScriptedModel(*calls(5)), journal=postgres_url, limits=None)
+    agent = JsonAgent(book, model=ScriptedModel(*bookings(5)), journal=postgres_url, limits=None)
     with monkeypatch.context() as patched:
         shorten_waits(patched, 0.5)
         try:
@@ -109,7 +109,7 @@ def test_a_lost_connection_is_made_again_and_keeps_the_lease(world, postgres_ser
     def cut(place):
         postgres_server.execute(END_CONNECTIONS.format(name_of(postgres_url)))
 
-    result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*calls(3)), journal=postgres_url), "Go")
+    result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*bookings(3)), journal=postgres_url), "Go")
     assert (result.answer, made) == ("done", ["0", "1", "2"])
     assert show(result.run_id, store=postgres_url).messages == result.messages
 
@@ -131,7 +131,7 @@ def test_a_run_whose_lease_another_process_took_writes_nothing_more(world, postg
         if is_released:
             lease.release()
 
-    agent = JsonAgent(booking(made, steal), model=ScriptedModel(*calls(4)), journal=postgres_url)
+    agent = JsonAgent(booking(made, steal), model=ScriptedModel(*bookings(4)), journal=postgres_url)
     with pytest.raises(LeaseLost, match="another process has worked on the conversation"):
         world.run(agent, "Go")
     (thief,) = thieves
@@ -204,7 +204,7 @@ def test_a_network_that_is_cut_and_back_costs_no_lease(world, postgres_server, p
                 network.cut()
                 threading.Timer(0.5, network.join).start()
 
-        result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*calls(4)), journal=url), "Go")
+        result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*bookings(4)), journal=url), "Go")
         assert (result.answer, made) == ("done", list("0123"))
         assert [run.state for run in runs(url)] == ["finished"]
 
@@ -283,7 +283,7 @@ def test_the_tables_are_made_once_and_a_newer_version_is_refused(postgres_url):
 
 
 def test_the_first_tables_are_brought_up_to_date(postgres_url):
-    agent = JsonAgent(booking([]), model=ScriptedModel(*calls(1), answer("done")), journal=postgres_url)
+    agent = JsonAgent(booking([]), model=ScriptedModel(*bookings(1), answer("done")), journal=postgres_url)
     before = agent.run("Go")
     store = PostgresStore(postgres_url)
     old = (
@@ -315,7 +315,7 @@ def test_characters_that_the_server_cannot_store_come_back(postgres_url):
 
 
 def test_many_runs_are_listed_and_pruned_in_little_time(postgres_url):
-    JsonAgent(booking([]), model=ScriptedModel(*calls(1)), journal=postgres_url).run("Go")
+    JsonAgent(booking([]), model=ScriptedModel(*bookings(1)), journal=postgres_url).run("Go")
     with opened_store(postgres_url) as store:
         numbers = "generate_series(1, 10000) AS n"
         store.append(
