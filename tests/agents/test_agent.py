@@ -78,7 +78,7 @@ def test_a_run_in_both_worlds(world):
     json.dumps(result.as_dict())
 
 
-def test_the_conversation_goes_on_and_stays_valid(world):
+def test_the_conversation_continues_and_stays_valid(world):
     model = ScriptedModel(call("final_answer", text="one"), call("final_answer", text="two"))
     agent = JsonAgent(add, model=model)
     world.run(agent, "first")
@@ -145,7 +145,7 @@ class TestTheSpecification:
             ("memory", False),
         ],
     )
-    def test_each_attribute_of_an_agent_is_a_part_of_it(self, name, value):
+    def test_each_attribute_of_an_agent_can_be_read(self, name, value):
         agent = JsonAgent(add, model=ScriptedModel())
         setattr(agent, name, value)
         assert getattr(agent, name) is getattr(agent.spec, name) is value
@@ -335,7 +335,7 @@ class TestWhenThingsGoWrong:
             world.run(JsonAgent(add, model=ScriptedModel(ValueError("odd"))), "?")
         assert isinstance(caught.value.__cause__, ValueError)
 
-    def test_a_query_that_came_to_nothing_is_not_said_twice(self, world):
+    def test_a_query_of_a_run_that_failed_is_sent_once(self, world):
         model = ScriptedModel(ModelError("down"), call("final_answer", text="up"))
         agent = JsonAgent(add, model=model)
         with pytest.raises(ModelError):
@@ -371,7 +371,7 @@ class TestWhenThingsGoWrong:
             world.run(JsonAgent(add, model=model), "?")
         assert len(model.requests) < 10
 
-    def test_a_model_that_says_nothing_is_no_answer(self, world):
+    def test_an_empty_reply_is_no_answer(self, world):
         with pytest.raises(NoAnswer):
             world.run(JsonAgent(add, model=ScriptedModel("", "", "", "", "")), "?")
 
@@ -441,7 +441,7 @@ class TestBadInput:
         with pytest.raises(DefinitionError, match=told):
             JsonAgent(add, **setting)
 
-    def test_a_tool_that_is_given_as_the_choice_of_tools_is_told(self, world):
+    def test_a_tool_given_as_the_choice_of_tools_is_an_error(self, world):
         def weather(city: str) -> str:
             """Gives the weather."""
             return "sunny"

@@ -279,7 +279,7 @@ class TestChecks:
         assert value == "brief"
         assert history[4]["content"] == "Shorter!"
 
-    def test_evidence_sends_back_once_what_nobody_told(self, world):
+    def test_evidence_returns_an_unsupported_answer_once(self, world):
         def count() -> str:
             """Counts."""
             return "there are 42 of them"

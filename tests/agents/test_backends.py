@@ -68,7 +68,7 @@ def test_each_backend_is_made_once():
 @pytest.mark.parametrize(
     ("written", "meant"), [("max_setps", "max_steps"), ("listener", "listeners"), ("limit", "limits")]
 )
-def test_a_misspelt_parameter_is_told(written: str, meant: str) -> None:
+def test_a_misspelt_parameter_is_reported(written: str, meant: str) -> None:
     with pytest.raises(DefinitionError, match=f"unexpected parameter '{written}'. Did you mean '{meant}'"):
         JsonAgent(len, **{written: 3})
 
@@ -127,7 +127,7 @@ def test_what_is_no_model_is_refused_for_one_call(world) -> None:
         world.run(JsonAgent(len, model="offline"), "x", model=object())
 
 
-def test_a_model_object_is_told_how_long_a_reply_may_take_anew_with_each_try(world):
+def test_a_model_object_gets_the_timeout_of_a_reply_anew_with_each_try(world):
     fails = ModelError("busy", kind="server", transient=True, retry_after=0.01)
     model = ScriptedModel("no", fails, fails, "yes")
     first = ScriptedModel(ModelError("down", kind="authentication"))

@@ -116,7 +116,7 @@ def test_a_batch_that_runs_twice_fails_twice(world):
         assert [isinstance(result, ModelError) for result in results] == [False, True]
 
 
-def test_so_many_are_answered_at_a_time_and_no_more(world):
+def test_no_more_queries_run_at_once_than_the_concurrency(world):
     settled = agent()
     run_all(world, settled, [f"q{number} 0.05" for number in range(12)], concurrency=4)
     assert settled.model.most == 4
@@ -296,7 +296,7 @@ def test_queries_that_are_slow_to_come_do_not_block_the_other_runs():
     assert [result.answer for result in settled.map(queries(), progress=False)] == ["a 0.01", "b"]
 
 
-def test_a_map_inside_of_a_tool_that_is_given_up_ends():
+def test_a_map_inside_of_a_cancelled_tool_ends():
     inner = agent()
     ended = threading.Event()
 

@@ -25,7 +25,7 @@ def look() -> str:
 ANSWER = answer("in")
 
 
-def test_a_function_of_the_run_says_which_tools_there_are(world):
+def test_a_function_of_the_run_chooses_the_tools(world):
     model = ScriptedModel(call("enter"), call("unlock"), call("enter"), ANSWER)
     agent = JsonAgent(look, tools=lambda run: [enter] if run.state.get("open") else [unlock], model=model)
     result = world.run(agent, "Go in.")

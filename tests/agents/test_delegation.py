@@ -119,7 +119,7 @@ class TestAnAgentAsATool:
             f"Q{number}" for number in range(6)
         ]
 
-    def test_a_run_without_answer_is_told_to_the_model(self, world):
+    def test_a_run_without_answer_is_reported_to_the_model(self, world):
         inner = helper(ModelError("no such key", kind="authentication", status=401))
         result = world.run(outer(inner, ASK, answer("sorry")), "go")
         assert result.answer == "sorry"
@@ -174,7 +174,7 @@ class TestAnAgentAsATool:
         assert asking.session.usage == result.usage
         assert (result.steps, len(result.calls)) == (2, 2)
 
-    def test_is_given_up_with_the_run_that_asked(self):
+    def test_is_cancelled_with_the_run_that_asked(self):
         begun = threading.Event()
         ended = threading.Event()
 
@@ -212,7 +212,7 @@ class TestApprovalInside:
         assert asked == ["numbers", "delete"]
         assert DONE == []
 
-    def test_a_pause_inside_pauses_the_whole_and_goes_on_in_another_process(self, world, tmp_path):
+    def test_a_pause_inside_pauses_the_outer_run_and_continues_in_another_process(self, world, tmp_path):
         both = calls(call("numbers", query="tidy up"), call("note", text="beside"))
         with pytest.raises(Paused) as caught:
             world.run(outer(helper(self.DELETE), both), "go")
@@ -281,7 +281,7 @@ class TestHandOff:
         model = ScriptedModel(*script, name="triage")
         return JsonAgent(add, description="You are triage.", model=model, handoffs={"billing": other}, **settings)
 
-    def test_the_other_agent_goes_on_with_the_conversation(self, world):
+    def test_the_other_agent_continues_the_conversation(self, world):
         billing = self.billing(call("note", text="paid"), answer("Paid."))
         triage = self.triage(billing, call("add", a=1, b=2), TRANSFER)
         result = world.run(triage, "I want to pay.")
@@ -387,7 +387,7 @@ class TestHandOff:
         assert world.run(triage, "pay").answer == "Paid."
         assert looked == []
 
-    def test_a_pause_after_it_goes_on_with_the_agent_that_paused(self, world):
+    def test_a_pause_after_a_hand_off_continues_with_the_agent_that_paused(self, world):
         def bill(*script: object):
             model = ScriptedModel(*script)
             return JsonAgent(delete, description="You are billing.", model=model)
@@ -424,7 +424,7 @@ class TestHandOff:
         assert (result.answer, DONE) == ("Resumed.", ["a"])
         assert billing.instruction.startswith("You are billing.")
 
-    def test_the_tool_says_whom_it_is_about(self):
+    def test_the_tool_describes_the_other_agent(self):
         offered = self.triage(self.billing()).tools["transfer_to_billing"]
         assert "over to billing" in offered.description
         assert "You are billing." in offered.description

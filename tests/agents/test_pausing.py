@@ -54,7 +54,7 @@ class TestPausing:
         assert "agent.run(session=error.session, approvals={'2': True})" in str(error)
         assert "delete(" in str(error)
 
-    def test_another_process_decides_and_goes_on(self, world, tmp_path):
+    def test_another_process_decides_and_continues(self, world, tmp_path):
         self.paused(world, agent(self.turn())).session.save(tmp_path / "s.json")
         session = Session.load(tmp_path / "s.json")
         assert [(one.id, one.name) for one in session.waiting] == [("2", "delete"), ("3", "delete")]

@@ -52,7 +52,7 @@ def test_a_picture_alone_is_a_query(world):
     assert agent.model.requests[0].messages[1]["content"] == [PICTURE.as_part()]
 
 
-def test_what_was_said_meanwhile_stands_before_the_parts(world):
+def test_messages_added_meanwhile_precede_the_parts(world):
     agent = agent_of(answer("a square"))
     agent.say("Be brief.")
     world.run(agent, QUERY)
@@ -137,7 +137,7 @@ def stop_once(stopped: list):
     return stop
 
 
-def test_a_journal_has_each_part_once_and_a_resumed_run_goes_on_with_it(world, tmp_path):
+def test_a_journal_has_each_part_once_and_a_resumed_run_sends_it(world, tmp_path):
     path = tmp_path / "runs.db"
     big = Image.from_bytes(png(color=(1, 2, 3)) + bytes(300_000))
 

@@ -134,7 +134,7 @@ def test_an_interrupt_is_cancelled():
     assert end_of(seen).outcome == "cancelled"
 
 
-def test_a_stopped_run_says_so(world):
+def test_a_stopped_run_is_reported_as_stopped(world):
     def halt() -> str:
         """Halts."""
         agent.stop("enough")

@@ -131,7 +131,7 @@ def test_every_form_of_a_decision_has_a_type_by_call_and_by_id():
         assert {bool, str, dict[str, Any], PersonAnswer} <= {*get_args(get_args(mapping)[1])}
 
 
-def test_a_run_beyond_its_own_limit_says_so(world):
+def test_a_run_beyond_its_own_limit_names_the_limit(world):
     agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=1), call("add", a=1, b=2)))
     with pytest.raises(LimitExceeded):
         world.run(agent, "?", max_steps=1)

@@ -34,7 +34,7 @@ def pause_of(world, agent, query="go", **how) -> Paused:
 
 @pytest.mark.parametrize("function", [book, abook])
 class TestWithoutAPersonTheRunPauses:
-    def test_and_goes_on_with_each_answer(self, world, function):
+    def test_and_continues_with_each_answer(self, world, function):
         agent = agent_of(function)
         first = pause_of(world, agent)
         assert [(entry.id, entry.text, entry.schema) for entry in first.questions] == [
@@ -50,7 +50,7 @@ class TestWithoutAPersonTheRunPauses:
         assert first.session.questions == []
         assert len(agent.model.requests) == 2
 
-    def test_and_goes_on_from_a_file(self, world, function, tmp_path):
+    def test_and_continues_from_a_file(self, world, function, tmp_path):
         pause_of(world, agent_of(function)).session.save(tmp_path / "s.json")
         session = Session.load(tmp_path / "s.json")
         again = agent_of(function, script=(answer("done"),))
@@ -60,7 +60,7 @@ class TestWithoutAPersonTheRunPauses:
         result = world.run(again, None, session=session, answers={session.questions[0].id: False})
         assert result.calls[0].content == "Rome: 2 nights, breakfast: False"
 
-    def test_and_goes_on_from_the_journal(self, world, function, tmp_path):
+    def test_and_continues_from_the_journal(self, world, function, tmp_path):
         path = tmp_path / "runs.db"
         first = pause_of(world, agent_of(function, journal=path))
         run_id = first.session.journaled.run
@@ -206,7 +206,7 @@ class TestTheTurn:
         assert "went on without an answer" in str(result.messages)
         assert pause.session.questions == []
 
-    def test_after_a_hand_off_the_other_agent_goes_on(self, world):
+    def test_after_a_hand_off_the_other_agent_continues(self, world):
         other = agent_of(book)
         first = agent_of(note, handoffs={"other": other}, script=(call("transfer_to_other", reason="?"),))
         pause = pause_of(world, first)

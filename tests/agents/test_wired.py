@@ -23,7 +23,7 @@ def written_call(arguments, name="price_of"):
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
-def test_a_slip_is_repaired_with_a_receipt_and_the_history_holds_what_was_meant(world):
+def test_a_malformed_call_is_repaired_and_recorded_and_the_history_holds_the_repaired_one(world):
     model = ScriptedModel(written_call("{'item': 'tea', 'Count': '2',}", "functions.priceOf"), final(text="7"))
     result = world.run(JsonAgent(price_of, model=model), "price?")
     assert [outcome.content for outcome in result.calls[:1]] == ["7.0"]
@@ -89,7 +89,7 @@ def test_a_long_result_is_cut_and_can_be_read_on(world):
     assert "needle" in world.run(agent, "go on", model=again).calls[0].content
 
 
-def test_checks_send_an_answer_back_and_what_they_doubt_is_said(world):
+def test_a_check_returns_an_answer_with_its_doubt(world):
     def is_short(answer: str) -> None:
         if len(answer) > 5:
             raise ToolError("At most five characters.")

@@ -120,7 +120,7 @@ def test_a_place_without_a_region_is_named_as_far_as_it_is_known(open_meteo):
     assert find_weather("Singapore", servers=open_meteo.meteo).place == "Singapore"
 
 
-def test_an_unknown_place_is_said_and_no_weather_is_asked_for(open_meteo):
+def test_an_unknown_place_is_reported_and_no_weather_is_requested(open_meteo):
     open_meteo.answer("/search", json.dumps({"generationtime_ms": 0.5}))
     with pytest.raises(ToolError, match="No place is called 'Xyzzy'"):
         find_weather("Xyzzy", servers=open_meteo.meteo)
@@ -213,7 +213,7 @@ def test_a_long_place_asks_nothing(open_meteo):
 
 
 @pytest.mark.parametrize("results", [None, "x", [None, 1, {}], [{"name": "Kolkata"}]])
-def test_results_that_are_no_places_are_none(open_meteo, results):
+def test_results_that_are_not_places_are_ignored(open_meteo, results):
     open_meteo.answer("/search", json.dumps({"results": results}))
     with pytest.raises(ToolError, match="No place is called 'Kolkata'"):
         find_weather("Kolkata", servers=open_meteo.meteo)

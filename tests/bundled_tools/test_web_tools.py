@@ -74,7 +74,7 @@ def test_no_results_are_an_empty_list(engines):
         (DDGSException("Document is empty"), "The search engines gave no usable answer."),
     ],
 )
-def test_a_search_that_fails_says_so_briefly(engines, failure, message):
+def test_a_failed_search_is_reported_briefly(engines, failure, message):
     engines.reply = failure
     with pytest.raises(ToolError) as error:
         search_text("cats")
@@ -181,7 +181,7 @@ def test_bytes_that_are_no_text_are_replaced(allowed):
     assert fetch_page(allowed.url) == "a\ufffdb"
 
 
-def test_a_long_page_is_cut_and_says_so(allowed):
+def test_a_long_page_is_truncated_with_a_note(allowed):
     allowed.answer("/", "x" * 30_000, Content_Type="text/plain")
     assert fetch_page(allowed.url) == "x" * 20_000 + "\n\n[20,000 of 30,000 characters of the page]"
     assert fetch_page(allowed.url, max_characters=5).startswith("xxxxx\n\n[5 of 30,000")
@@ -194,7 +194,7 @@ def test_a_page_longer_than_the_size_limit_has_a_note(allowed, monkeypatch):
     assert fetch_page(allowed.url) == "x" * 1000 + "\n\n[1,000 of 1,000 characters of the first 1,000 bytes]"
 
 
-def test_a_page_without_text_says_so(allowed):
+def test_a_page_without_text_is_reported(allowed):
     allowed.answer("/", "<div id=app></div><script>go()</script>", Content_Type="text/html")
     with pytest.raises(ToolError, match="has no text"):
         fetch_page(allowed.url)
@@ -207,6 +207,6 @@ def test_a_private_page_is_refused(server):
     assert server.requests == []
 
 
-def test_a_missing_page_is_said_with_its_status(allowed):
+def test_a_missing_page_is_reported_with_its_status(allowed):
     with pytest.raises(ToolError, match="/nothing answered 404 Not Found"):
         fetch_page(f"{allowed.url}/nothing")

@@ -25,7 +25,7 @@ def test_each_line_is_a_question_and_the_answers_stand_on_standard_output(chat):
     assert "result   add: 5" in said.stderr
 
 
-def test_lines_go_on_after_a_backslash_and_between_quotes(chat):
+def test_lines_continue_after_a_backslash_and_between_quotes(chat):
     said = chat("Add 2 \\", "and 3", '"""Add 4', "", 'and 3"""', '"""Add 1 and 1"""', options=["--session", "s.json"])
     assert said.stdout == "5\n7\n2\n"
     asked = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
@@ -36,14 +36,14 @@ def test_a_file_that_is_not_there_is_named_in_plain_words(chat):
     assert chat("/attach no.png").stderr == "agentkit: [Errno 2] No such file or directory: 'no.png'\n"
 
 
-def test_a_model_whose_key_is_missing_says_so(chat, monkeypatch):
+def test_a_missing_key_of_a_model_is_reported(chat, monkeypatch):
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     assert chat("/model groq/llama-3.1-8b-instant").stdout == "model: groq/llama-3.1-8b-instant (set GROQ_API_KEY)\n"
     monkeypatch.setenv("GROQ_API_KEY", "gsk-x")
     assert chat("/model groq/llama-3.1-8b-instant").stdout == "model: groq/llama-3.1-8b-instant\n"
 
 
-def test_the_commands_say_what_they_did(chat):
+def test_the_commands_report_what_they_did(chat):
     said = chat(
         "/tools", "/help", "/model", "/undo", "/save", "/load", "/nope", "/model offline", "/quit", "Add 2 and 3"
     )
@@ -69,7 +69,7 @@ def test_a_conversation_is_saved_loaded_and_forgotten(chat, folder):
     assert "missing.json" in said.stderr
 
 
-def test_the_session_file_is_kept_after_each_answer_and_gone_on_with(chat):
+def test_the_session_file_is_written_after_each_answer_and_continued(chat):
     chat("Add 2 and 3", "Add 4 and 3", "/undo", options=["--session", "s.json"])
     assert [m["content"] for m in Session.load("s.json").messages if m["role"] == "user"] == ["Add 2 and 3"]
     said = chat("/history", options=["--session", "s.json"])
@@ -77,7 +77,7 @@ def test_the_session_file_is_kept_after_each_answer_and_gone_on_with(chat):
     assert "Add 4 and 3" not in said.stdout
 
 
-def test_what_fails_is_one_line_and_the_chat_goes_on(chat, monkeypatch):
+def test_a_failure_is_one_line_and_the_chat_continues(chat, monkeypatch):
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     said = chat(
         "/model groq/llama-3.1-8b-instant",
@@ -96,7 +96,7 @@ def test_a_path_is_no_command(chat):
     assert "there is no command" not in chat("/usr/bin is what?").stderr
 
 
-def test_a_dangerous_call_waits_and_the_next_question_goes_on_without_it(run):
+def test_a_dangerous_call_waits_and_the_next_question_continues_without_it(run):
     said = run("chat", "--tools", "mytools.py", "--tools", "more:delete_file", input="Delete file a.txt\nAdd 2 and 3\n")
     assert "delete_file needs an approval" in said.stderr
     assert said.stdout == "5\n"
@@ -220,7 +220,7 @@ class TestAtATerminal:
         asked = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
         assert asked == ["Wait for 1 seconds"], "nothing was paid for"
 
-    def test_an_interrupt_tells_how_to_go_on_with_what_is_kept(self, terminal):
+    def test_an_interrupt_prints_how_to_continue_the_session(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--journal", "runs.db")
         talk.ask("Wait for 600 seconds", "wait_for(")
         talk.send("\x03")

@@ -103,7 +103,7 @@ def test_a_strangers_journal_moves_no_cursor(run, folder):
     assert not {"\033", "\x9b", "\u202e"} & set("".join([*listed, *shown]))
 
 
-def test_a_stopped_run_is_listed_and_goes_on(run, stopped):
+def test_a_stopped_run_is_listed_and_resumed(run, stopped):
     listed = run("resume")
     assert f"{stopped}  interrupted" in listed.stdout
     assert "asking scripted" in listed.stdout

@@ -126,14 +126,14 @@ def test_what_a_tool_raises_for_its_caller_is_one_line_and_the_conversation_is_k
     assert json.loads(last)["event"] == "RunFailed"
 
 
-def test_a_session_goes_on(run):
+def test_a_session_continues(run):
     assert run("run", "-q", "Add 2 and 3", "--tools", "mytools.py", "--session", "s.json").stdout == "5\n"
     assert run("run", "-q", "Add 4 and 3", "--tools", "mytools.py", "--session", "s.json").stdout == "7\n"
     said = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
     assert said == ["Add 2 and 3", "Add 4 and 3"]
 
 
-def test_a_dangerous_call_waits_when_nobody_can_be_asked(run, folder):
+def test_a_dangerous_call_waits_without_a_person_to_ask(run, folder):
     result = run("run", "-q", "Delete file a.txt", "--tools", "more:delete_file", "--session", "s.json")
     assert result.exit_code == 3
     assert "delete_file needs an approval, and no terminal is attached" in result.stderr
@@ -149,7 +149,7 @@ def test_a_file_that_is_no_session_is_wrong_usage(run, folder, text):
     assert "s.json" in result.stderr
 
 
-def test_a_session_that_cannot_be_kept_is_told_in_one_line(run, folder):
+def test_a_session_that_cannot_be_saved_is_reported_in_one_line(run, folder):
     (folder / "full").mkdir()
     (folder / "full" / "s.json").symlink_to("/dev/full/s.json")
     result = run("run", "-q", "Add 2 and 3", "--session", "full/s.json", "--tools", "mytools.py")
@@ -221,7 +221,7 @@ class TestAtATerminal:
         assert shown.end() == 130
 
 
-def test_a_pipe_that_nobody_reads_ends_it_quietly(folder):
+def test_a_closed_pipe_ends_it_quietly(folder):
     command = f"{sys.executable} -m agentkit.cli tools --tools mytools.py | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ)
     assert "Traceback" not in done.stderr

@@ -64,7 +64,7 @@ def test_a_table_of_tools_is_found_from_below_it(folder, monkeypatch, allowed):
     assert names == ["add", "greet", "wait_for"]
 
 
-def test_what_is_said_counts_before_the_environment_and_that_before_the_table(folder, monkeypatch, allowed):
+def test_options_precede_the_environment_and_that_the_table(folder, monkeypatch, allowed):
     (folder / "pyproject.toml").write_text('[tool.agentkit]\ntools = ["mytools:add"]\n')
     assert allowed("tools").stdout.startswith("add")
     monkeypatch.setenv("AGENTKIT_TOOLS", "mytools:greet")
@@ -117,7 +117,7 @@ class TestToolsOfTheFolder:
         assert run("tools", env={"AGENTKIT_TOOLS": "theirs.py"}).exit_code == 0
 
 
-def test_each_command_says_what_it_does(run):
+def test_each_command_has_a_description(run):
     listed = run("--help").stdout
     assert "AGENTKIT_MODEL" in listed
     assert 'eval "$(_AGENTKIT_COMPLETE=bash_source agentkit)"' in listed

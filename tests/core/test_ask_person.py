@@ -61,7 +61,7 @@ def test_words_of_consent_allow_and_other_words_are_the_reason_of_a_refusal(ente
     assert [answers[one].decision for one in "12"] == [decision] * 2
 
 
-def test_a_long_argument_is_shown_in_part_and_said_to_be():
+def test_a_long_argument_is_truncated_with_a_note():
     text = describe_call(ToolCall("1", "f", json.dumps({"a": "x" * 50_000 + "; rm -r /", "b": "end"})))
     assert len(text) < 11_000
     assert "characters left out" in text

@@ -41,7 +41,7 @@ def two_words() -> Flow[str]:
     return first + second
 
 
-def test_a_flow_is_sent_the_outcomes_of_its_effects(world):
+def test_a_flow_receives_the_outcomes_of_its_effects(world):
     assert world.drive(two_words()) == ("ab", [Said("a"), Said("b")])
 
 

@@ -174,7 +174,7 @@ def test_the_other_version_continues_and_is_named(client, start, effects):
     check_effects(effects(), [handle.status], 4)
 
 
-def test_a_worker_that_is_told_to_end_finishes_its_runs(client, start, effects):
+def test_a_worker_that_gets_a_signal_to_end_finishes_its_runs(client, start, effects):
     worker = start("--concurrency", "1").wait_ready()
     handle, queued = (client.submit("agent", f"effect 3 0.4 {label}") for label in ("t", "u"))
     wait_until(lambda: len(effects()) == 1)

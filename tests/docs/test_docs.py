@@ -96,7 +96,7 @@ def test_the_reference_shows_all_that_is_public():
     assert not missing
 
 
-def test_every_event_is_told_of_and_shown():
+def test_every_event_is_documented_and_shown():
     for module in walk_packages(agentkit.__path__, "agentkit."):
         if not re.search(r"\.(cli|__main__|pytest_plugin)\b", module.name):
             import_module(module.name)
@@ -113,7 +113,7 @@ def _below(kind):
 
 
 @pytest.mark.parametrize("name", [name for path in PAGES for name in _SHOWN.findall(path.read_text())])
-def test_what_the_reference_shows_is_there_and_says_what_it_is(name):
+def test_each_object_of_the_reference_exists_and_has_a_docstring(name):
     found = import_module("agentkit")
     for part in name.split(".")[1:]:
         found = getattr(found, part) if hasattr(found, part) else import_module(f"{found.__name__}.{part}")

@@ -125,7 +125,7 @@ def test_a_second_result_is_left_out():
 
 
 @pytest.mark.parametrize("identity", [None, "", " ", {}, "missing"])
-def test_ids_that_are_none_become_new_ones_with_their_results(identity):
+def test_missing_ids_become_new_ones_with_their_results(identity):
     first = call_of(id=identity)
     second = call_of(id=identity, function={"name": "sub"})
     results = [{"role": "tool", "tool_call_id": identity, "content": text} for text in "12"]
@@ -150,7 +150,7 @@ def test_the_second_call_with_an_id_gets_another_with_its_result():
     assert repaired[7]["content"] == "3"
 
 
-def test_a_new_id_is_none_that_comes_later():
+def test_a_new_id_differs_from_all_later_ones():
     taken = ToolCall("call_1", "add")
     history = [
         *ASKED,
@@ -328,7 +328,7 @@ def test_a_role_that_is_unknown_becomes_the_one_that_is_meant(said, role):
     assert repair_history(history)[-2] == {"role": role, "content": "x", **label}
 
 
-def test_a_message_is_what_it_holds_whatever_its_role_says():
+def test_a_message_is_read_by_its_content_and_not_by_its_role():
     wrong = [*ASKED, {**CALLING, "role": "user"}, {**ANSWERED[3], "role": "user"}, {**ANSWERED[4], "role": "system"}]
     assert rules(wrong) == [(place, "bad_role") for place in (2, 3, 4)]
     assert repair_history(wrong) == ANSWERED
@@ -336,7 +336,7 @@ def test_a_message_is_what_it_holds_whatever_its_role_says():
 
 @pytest.mark.parametrize("content", [None, "", " \n", [], [{"type": "text", "text": " "}], [""]])
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
-def test_messages_that_say_nothing_are_left_out(role, content):
+def test_empty_messages_are_left_out(role, content):
     history = [*ASKED, assistant("yes"), {"role": role, "content": content}, user("and?")]
     assert (3, "empty_content") in rules(history)
     assert repair_history(history) == [*ASKED, assistant("yes"), user("and?")]
@@ -458,7 +458,7 @@ def test_thinking_stands_at_the_head_of_a_turn():
 
 
 @pytest.mark.parametrize("blocks", [None, [], "t", [{"type": "thinking", "thinking": "t"}], ["t"]])
-def test_thinking_that_lost_its_blocks_is_told_and_cannot_be_repaired(blocks):
+def test_thinking_without_its_blocks_is_reported_and_cannot_be_repaired(blocks):
     lost = says(call_of(), provider="anthropic", reasoning_content="t", thinking_blocks=blocks)
     history = [*ASKED, lost, tool_message(A, "1"), assistant(None, [B]), tool_message(B, "2")]
     assert (rules(history, "anthropic"), rules(history, "openai")) == ([(2, "lost_thinking")], [])

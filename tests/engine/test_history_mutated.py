@@ -210,7 +210,7 @@ def texts(history: list[Any]) -> list[str]:
 
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
-def test_a_repair_keeps_what_was_said_and_every_result_whose_call_is_there(history):
+def test_a_repair_keeps_all_texts_and_each_result_whose_call_exists(history):
     repaired = repair_history(history)
     said = [message.get("content") for message in repaired]
     remaining = map(str, said)

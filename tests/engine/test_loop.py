@@ -71,7 +71,7 @@ def test_the_whole_machine_by_hand(history):
     assert history[-1]["tool_call_id"] == "end", "the answer's call gets its tool message like every call"
 
 
-def test_a_paused_history_goes_on_with_its_calls(history):
+def test_a_paused_history_continues_with_its_calls(history):
     loop = agent_loop(MODEL, TOOLS, [*history, assistant(None, [ADD])])
     assert [bound.call for bound in next(loop).calls] == [ADD]
 

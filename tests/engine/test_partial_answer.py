@@ -109,13 +109,13 @@ def test_half_written_texts_are_part_of_the_data():
     assert {"title": "Long title"} in values
 
 
-def test_what_is_no_json_says_nothing():
+def test_text_that_is_not_json_yields_nothing():
     assert formed(Report, "{'title': 'T'}", 3) == []
     assert formed(str, "hello", 2) == []
     assert formed(str, '{"text": 5}', 2) == []
 
 
-def test_other_calls_say_nothing_and_only_the_first_answer_counts():
+def test_other_calls_yield_nothing_and_only_the_first_answer_counts():
     assert formed(str, '{"text": "hi"}', 3, name="other") == []
     forming = PartialAnswerReader(make_answer_tool(str))
     events = [

@@ -115,7 +115,7 @@ def test_a_run_that_ends_with_an_error_has_a_result_without_answer(world):
     assert result.messages == caught.value.history
 
 
-def test_a_pause_is_told(world):
+def test_a_pause_is_reported(world):
     @tool(effect="danger")
     def erase() -> str:
         """Erases everything."""

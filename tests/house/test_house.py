@@ -273,7 +273,7 @@ def test_a_line_has_one_assignment_and_only_tables_are_exempt_from_the_formatter
 
 
 @pytest.mark.parametrize("room", [room for room in FLOOR_OF if (PACKAGE / room).is_dir()])
-def test_a_room_says_what_lives_there(room):
+def test_a_package_documents_its_content(room):
     text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text())) or ""
     assert len(text.split()) >= 8, (
         f"agentkit/{room}/__init__.py: say in a sentence or two what lives there and what may not"

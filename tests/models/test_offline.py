@@ -104,7 +104,7 @@ def test_a_value_becomes_what_the_schema_asks_for(schema, query, value):
 @pytest.mark.parametrize(
     ("parameter", "value"), [("file", "build.log"), ("file", "/var/log/build.log"), ("expression", "12 * 3.5")]
 )
-def test_the_full_stop_behind_a_value_is_not_part_of_it(parameter, value):
+def test_the_full_stop_behind_a_value_is_not_part_of_the_value(parameter, value):
     tool = offer("order", "Order something", {parameter: param("string", f"The {parameter}")})
     for end in ("", ".", "?", " please."):
         assert only(f"Order {value}{end}", tool) == {parameter: value}
@@ -133,12 +133,12 @@ def test_a_schema_that_contains_itself_ends():
 
 
 @pytest.mark.parametrize(("query", "value"), [("with photos", True), ("without photos", False)])
-def test_a_flag_is_what_the_query_says_of_it(query, value):
+def test_a_flag_is_set_as_the_query_states(query, value):
     tool = offer("find_recipe", "Find a recipe", {"name": param("string"), "photos": param("boolean")}, ["name"])
     assert only(f"Find the recipe 'Carrot cake' {query}", tool) == {"name": "Carrot cake", "photos": value}
 
 
-def test_of_two_options_that_mean_the_same_the_one_that_is_said_is_taken():
+def test_of_two_options_with_one_meaning_the_one_in_the_query_is_taken():
     tool = offer("order", "Order something", {"value": param("string", enum=["photo", "image"])})
     assert [only(f"order the {word}", tool)["value"] for word in ("photo", "image")] == ["photo", "image"]
 
@@ -152,7 +152,7 @@ def test_a_flag_with_several_words_and_lists_of_options_are_found():
     }
 
 
-def test_an_optional_parameter_of_which_nothing_is_said_is_left_out():
+def test_an_optional_parameter_without_a_value_in_the_query_is_left_out():
     assert only("rent in Paris", RENT) == {"city": "Paris"}
 
 
@@ -176,7 +176,7 @@ def test_a_list_where_one_value_fits_makes_a_call_for_each():
     ]
 
 
-def test_a_value_said_once_is_shared_by_the_calls():
+def test_a_value_that_occurs_once_is_shared_by_the_calls():
     assert plan("Rent of Paris and of Rome in 2020", [RENT]) == [
         ("cityRent", {"city": "Paris", "year": 2020}),
         ("cityRent", {"city": "Rome", "year": 2020}),
@@ -191,7 +191,7 @@ def test_several_sets_of_values_make_several_calls():
     ]
 
 
-def test_tasks_for_different_tools_are_told_apart():
+def test_tasks_for_different_tools_are_distinguished():
     query = (
         "Find the price of a curtain with width 5 and height 3, and a rug with diameter 2. Also the weather in Oslo?"
     )
@@ -300,7 +300,7 @@ def test_the_answer_is_given_at_once_when_it_is_the_tool_chosen():
     assert "get_weather" in told(ask(*QUERY, tool_choice="final_answer"))
 
 
-def test_without_a_fitting_tool_the_answer_says_so_and_names_the_tools():
+def test_without_a_fitting_tool_the_answer_names_the_tools():
     assert told(ask(user("Tell me a joke"))) == "I found no tool that fits this query. The tools I have: get_weather."
 
 
@@ -381,7 +381,7 @@ def test_a_typed_answer_is_taken_from_the_results_or_not_given(type_, contents, 
         (Weather, "ConnectionError: temperature 3", None),
     ],
 )
-def test_the_fields_of_an_answer_are_what_results_arguments_and_texts_say_of_them(type_, content, fields):
+def test_the_fields_of_an_answer_are_read_from_results_arguments_and_texts(type_, content, fields):
     assert (
         compose_arguments(make_answer_tool(type_), [AnsweredCall("tool", {"city": "Rome"}, content)], content) == fields
     )
@@ -426,7 +426,7 @@ def test_a_loose_schema_is_no_error(schema):
     assert plan("order 3 at 99:99 on 2024-13-45", [offer("order", "Order something", {"value": schema})]) is not None
 
 
-def test_a_call_that_says_less_than_another_is_left_out():
+def test_a_call_with_fewer_arguments_than_another_is_left_out():
     tool = offer("cancel_event", "Cancel an event", {"title": param("string"), "notify": param("boolean")}, ["title"])
     assert only("Cancel the event 'Review' and notify everyone", tool) == {"title": "Review", "notify": True}
 
@@ -554,7 +554,7 @@ def test_one_option_for_two_parameters_goes_where_its_preposition_points():
         ("Name of the country", "pay in Norway", "Norway"),
     ],
 )
-def test_a_parameter_that_asks_for_a_code_gets_the_code_of_what_is_said(description, query, value):
+def test_a_parameter_for_a_code_gets_the_code_of_a_name_in_the_query(description, query, value):
     assert only(query, offer("pay_bill", "Pay a bill", {"with": param("string", description)})) == {"with": value}
 
 
@@ -566,7 +566,7 @@ ROUTE = offer(
 )
 
 
-def test_what_is_said_at_the_end_holds_for_all_calls():
+def test_a_value_at_the_end_of_the_query_holds_for_all_calls():
     expected = [
         ("route_length", {"start": start, "end": end, "unit": "miles"})
         for start, end in (("Bern", "Basel"), ("Graz", "Linz"))
@@ -595,7 +595,7 @@ def test_a_pronoun_stands_for_a_value_of_another_task():
     ]
 
 
-def test_words_of_a_quotation_ask_for_nothing():
+def test_the_words_of_a_quotation_request_no_call():
     close = offer("close_window", "Close a window", {"window": param("string")})
     post = offer("post_letter", "Post a letter", {"subject": param("string"), "body": param("string")})
     query = "Post a letter with the subject 'Cold' and the body 'Close the window'"

@@ -180,7 +180,7 @@ class TestDecidingByAFunction:
         _, events = world.drive(turn(DELETE, decide=lambda call: True))
         assert [type(event) for event in events] == [ApprovalAsked, ApprovalGiven, ToolStarted, ToolFinished]
 
-    def test_a_call_that_says_why_it_needs_approval_waits(self, world):
+    def test_a_call_with_a_reason_for_approval_waits(self, world):
         pause(world, replace(bind("look", path="a"), needs_approval="it came from a web page"))
 
 
@@ -240,7 +240,7 @@ class TestDecisionsThatWereMadeBefore:
         with pytest.raises(RunError, match=r"no pending call has the id 'two'\. Pending: '1', '2', '3'"):
             self.accept(world, {"two": True})
 
-    def test_arguments_that_are_not_valid_leave_it_waiting_and_say_why(self, world):
+    def test_invalid_arguments_leave_the_call_waiting_with_a_reason(self, world):
         approvals = self.accept(world, {"2": {"file": "c"}, "3": True})
         error = pause(world, *TURN, approvals=approvals)
         assert "The arguments given for '2' are not valid" in str(error)
@@ -361,7 +361,7 @@ class TestAskingThePerson:
         assert len(person.prompts) == 1
 
     @pytest.mark.parametrize("error", [EOFError, OSError, RuntimeError("input(): lost sys.stdin"), NotImplementedError])
-    def test_when_nobody_can_be_asked_the_call_waits(self, world, error):
+    def test_without_a_person_to_ask_the_call_waits(self, world, error):
         def read(prompt: str = "") -> str:
             raise error
 

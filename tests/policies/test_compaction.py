@@ -160,7 +160,7 @@ def test_other_errors_are_not_ours(world):
 
 
 @pytest.mark.parametrize("told", ["", TOLD], ids=["window untold", "window told"])
-def test_a_run_goes_on_for_many_steps_beyond_the_window(world, told):
+def test_a_run_continues_for_many_steps_beyond_the_window(world, told):
     model = Small([*[call("fetch", size=1500)] * 60, END], room=20_000, told=told)
     answer, _ = loop_compacted(world, model)
     assert answer == "ready"
@@ -191,7 +191,7 @@ def test_places_stay_for_some_steps_so_that_prompt_caches_keep_their_use(world):
     assert len(compacted(events)) < 20
 
 
-def test_a_window_can_be_given_for_servers_that_say_nothing(world):
+def test_a_window_can_be_given_for_servers_that_report_none(world):
     model = Small([*[call("fetch", size=1000)] * 30, END], room=100_000)
     loop_compacted(world, model, window=3_000)
     assert max(model.sizes[5:]) <= 3_000 * 6
@@ -236,7 +236,7 @@ def test_a_query_in_parts_keeps_them():
     assert query["content"] == [{"type": "text", "text": "what is this?"}]
 
 
-def test_a_resumed_run_keeps_what_the_person_said_last():
+def test_a_resumed_run_keeps_the_last_message_of_the_user():
     one = ToolCall("c1", "fetch", "{}")
     history = [system("s"), user("old"), assistant("yes"), user("new"), assistant(None, [one]), tool_message(one, "r")]
     assert PinnedMessages.of(history).query == range(3, 4)

@@ -120,7 +120,7 @@ def named(tool_name, name):
 
 
 @pytest.mark.parametrize("names", [("read", "aread"), ("plain", "read"), ("plain", "plain")])
-def test_reads_and_calls_of_which_nothing_is_said_overlap(world, names):
+def test_reads_and_calls_without_a_declared_effect_overlap(world, names):
     TOGETHER.update({f"{names[0]} 1", f"{names[1]} 2"})
     results, _ = world.drive(turn(named(names[0], "1"), named(names[1], "2")))
     assert [entry[0] for entry in DIARY] == ["+", "+", "-", "-"]
@@ -234,14 +234,14 @@ def test_a_failed_call_is_made_again_and_is_one_call_in_the_history(world, effec
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_when_all_retries_failed_the_model_is_told(world, is_async):
+def test_when_all_retries_failed_the_model_reads_the_error(world, is_async):
     results, _ = world.drive(turn(("fails", "{}"), tools=ToolRegistry(failing(9, "read", is_async=is_async))))
     assert results[0].content == "ValueError: no"
     assert DIARY == ["try"] * 3
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_what_a_tool_says_to_the_model_is_no_failure_to_retry(world, is_async):
+def test_an_error_for_the_model_is_not_retried(world, is_async):
     tools = ToolRegistry(failing(9, "read", error=ToolError, is_async=is_async))
     results, _ = world.drive(turn(("fails", "{}"), tools=tools))
     assert results[0].content == "no"
@@ -353,7 +353,7 @@ def test_calls_of_a_sequential_tool_are_kept_apart_across_threads_loops_and_name
     assert sorted(till.order) == sorted("abcdcdef")
 
 
-def test_a_call_that_waits_in_vain_for_one_that_hangs_is_not_run(world):
+def test_a_call_that_waits_for_one_that_hangs_is_not_run(world):
     gate = threading.Event()
     ran = []
 

@@ -83,7 +83,7 @@ def test_long_runs_of_digits_must_be_the_same(answer, source, holds):
         [15, 2340.0],
     ],
 )
-def test_what_is_told_in_other_words_is_supported(answer):
+def test_a_statement_in_other_words_is_supported(answer):
     assert find_unsupported(answer, SOURCE) == []
 
 
@@ -106,11 +106,11 @@ def test_what_is_told_in_other_words_is_supported(answer):
         ({"total": 3412346}, "3412346"),
     ],
 )
-def test_what_nobody_told_is_found(answer, missing):
+def test_an_unsupported_statement_is_found(answer, missing):
     assert [claim.text for claim in find_unsupported(answer, SOURCE)] == [missing]
 
 
-def test_results_count_and_what_was_said_of_an_earlier_answer_does_not():
+def test_results_are_evidence_and_a_note_on_an_earlier_answer_is_not():
     said = [
         system("Today is 2026-11-21."),
         user("How many?"),

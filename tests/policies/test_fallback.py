@@ -52,7 +52,7 @@ def loop_with_fallback(world, work, first, *others, **more):
         "timeout",
     ],
 )
-def test_the_next_model_goes_on_with_the_same_conversation(world, work, ran, kind):
+def test_the_next_model_continues_the_same_conversation(world, work, ran, kind):
     first = ScriptedModel(CALL, failure(kind), name="first")
     second = ScriptedModel(CALL, END, name="second")
     answer, events = loop_with_fallback(world, work, first, second)

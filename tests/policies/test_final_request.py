@@ -88,7 +88,7 @@ class TestTheRequest:
             (ModelError("down", kind="server", transient=True), "Before."),
         ],
     )  # fmt: skip
-    def test_without_a_valid_answer_the_error_carries_what_was_said_last(self, world, reply, partial):
+    def test_without_a_valid_answer_the_error_carries_the_last_text(self, world, reply, partial):
         turns = Turns(ScriptedModel({"content": "Before.", **call("look")}, reply), look, answer=Report)
         with pytest.raises(LimitExceeded, match="the run ends") as caught:
             drive(world, turns)
@@ -181,7 +181,7 @@ class TestCauses:
         assert "\n" not in message
 
 
-def test_text_for_ever_is_no_answer_and_what_was_said_is_kept(world):
+def test_endless_text_is_no_answer_and_the_last_text_is_kept(world):
     with pytest.raises(NoAnswer, match="the run ends") as caught:
         drive(world, Turns(Endless("It is 7."), look, answer=int), error=NoAnswer)
     assert caught.value.partial == "It is 7."

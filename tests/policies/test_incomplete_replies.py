@@ -98,7 +98,7 @@ class TestCutReplies:
         [cut(None, HALF), cut("I shall look.", HALF), cut(None, ToolCall("c", "look", "{}")), cut(None)],
         ids=["half a call", "text and half a call", "a call that looks whole", "nothing"],
     )
-    def test_a_cut_call_is_never_run_and_the_model_is_told(self, world, stream, reply):
+    def test_a_cut_call_is_never_run_and_the_model_reads_why(self, world, stream, reply):
         ran_tools = []
 
         def look(text: str = "") -> None:
@@ -112,7 +112,7 @@ class TestCutReplies:
         assert "long te" not in json.dumps(turns.messages)
         assert len(calls_of(turns.messages[1])) == 1
 
-    def test_for_ever_is_an_error_that_says_what_to_do(self, world):
+    def test_endless_cut_replies_are_an_error_with_a_remedy(self, world):
         model = Endless(cut(None, self.HALF))
         error = fail(world, model, ModelError, match=r"endless: its replies .*max_tokens=")
         assert (error.kind, error.transient) == ("length", False)

@@ -151,7 +151,7 @@ class TestTheWaysOfAText:
         assert waits(world, agent_with(read_mail, JsonTool(find, trust="trusted"), replies=replies)) == []
         assert waits(world, agent_with(read_mail, JsonTool(find), replies=replies)) == ["send"]
 
-    def test_what_a_tool_says(self, world):
+    def test_text_of_a_tool(self, world):
         @tool(trust="untrusted")
         def poll(run: RunContext) -> str:
             """Polls the mailbox."""
@@ -160,7 +160,7 @@ class TestTheWaysOfAText:
 
         assert waits(world, agent_with(poll, replies=[call("poll"), TO_EVE])) == ["send"]
 
-    def test_what_the_program_says_for_others(self, world):
+    def test_text_that_the_program_writes_for_others(self, world):
         agent = agent_with(replies=[TO_EVE])
         agent.say(MAIL, label=Label.untrusted("the mailbox"))
         assert waits(world, agent) == ["send"]

@@ -116,7 +116,7 @@ class TestTokens:
 
 
 class TestToolCalls:
-    def test_those_beyond_the_limit_are_told_and_the_run_lands(self, world):
+    def test_calls_beyond_the_limit_are_answered_and_the_final_request_follows(self, world):
         ran_tools = []
 
         def work(number: int) -> int:
@@ -129,7 +129,7 @@ class TestToolCalls:
         assert (turns.stopped, ran_tools) == ("tool_calls", [0, 1])
         assert turns.contents[:3] == ["0", "1", "Not run: the run's limit of 2 tool calls is reached."]
 
-    def test_a_run_that_just_reaches_it_goes_on(self, world):
+    def test_a_run_that_just_reaches_the_limit_continues(self, world):
         turns = finish(world, ScriptedModel(call("count"), "Hm.", DONE), counter(), limits=Limits(tool_calls=1))
         assert turns.stopped == "answer"
 
@@ -188,7 +188,7 @@ class TestSeconds:
         assert turns.stopped == "seconds"
         hung.set()
 
-    def test_nobody_sleeps_longer_than_the_run(self):
+    def test_no_wait_is_longer_than_the_run(self):
         def sleeping():
             yield from ask(Sleep(99))
 
@@ -222,7 +222,7 @@ class TestSeconds:
             gate.leave(holder)
         assert gate.enter().done(), "nobody stands in line any longer"
 
-    def test_when_the_last_request_comes_too_late_the_error_says_so(self, world):
+    def test_when_the_last_request_comes_too_late_the_error_names_the_limit(self, world):
         class Slow(ScriptedModel):
             def ask(self, request):
                 time.sleep(request.timeout)
@@ -287,7 +287,7 @@ class TestDollars:
         request = Request([user("?")], ToolRegistry(counter()))
         assert _sent(request, Limits(dollars=5), Shop()) == request
 
-    def test_one_that_might_cost_too_much_may_say_less(self):
+    def test_a_request_that_might_cost_too_much_gets_fewer_tokens(self):
         request = Request([user("?")], ToolRegistry(counter()))
         sent = _sent(request, Limits(dollars=0.2), Shop())
         kept = FINAL_REQUEST_GROWTH * Shop().worst_case(replace(request, max_tokens=MIN_REPLY_TOKENS))
@@ -329,7 +329,7 @@ class TestDollars:
         turns = Turns(Failing(), counter())
         assert turns.drive(world, turns.take(), around(ask_again, AskModel), limit(Limits(dollars=0.6))) == "done"
 
-    def test_a_reply_that_does_not_say_its_cost_costs_what_was_set_aside(self, world):
+    def test_a_reply_without_a_cost_costs_what_was_reserved(self, world):
         class Silent(Shop):
             def ask(self, request):
                 for reply in super().ask(request):
@@ -347,7 +347,7 @@ class TestDollars:
             finish(world, model, counter(), limits=Limits(dollars=1))
         assert model.requests == []
 
-    def test_it_may_be_allowed_and_is_told_once(self, world):
+    def test_it_may_be_allowed_and_is_reported_once(self, world):
         model = ScriptedModel(priced(call("count"), cost=0.4), priced(call("count"), cost=0.4), DONE)
         turns = finish(world, model, counter(), limits=Limits(dollars=1, unknown_price="allow"))
         assert [event.model for event in turns.events if isinstance(event, PriceUnknown)] == ["scripted"]
@@ -357,7 +357,7 @@ class TestDollars:
         ran = run_stacked(world, model, counter(), limits=Limits(dollars=1, unknown_price="allow"))
         assert (ran.stopped, ran.answer) == ("dollars", "done"), "the final request comes on top"
 
-    def test_without_a_limit_in_dollars_nobody_asks_for_prices(self, world):
+    def test_without_a_limit_in_dollars_no_prices_are_read(self, world):
         class Bare(ScriptedModel):
             def worst_case(self, request):
                 raise AssertionError

@@ -130,7 +130,7 @@ def test_a_model_that_writes_its_calls_as_text_can_read_on_too(world):
         assert "[characters 15000 to 35000 of 55000" in history[4]["content"]
 
 
-def test_reading_on_in_vain_is_told(world):
+def test_reading_beyond_the_end_is_reported(world):
     history, _ = loop_truncating(
         world,
         call("long"),

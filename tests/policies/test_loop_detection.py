@@ -181,7 +181,7 @@ class TestWhatIsNotStuck:
 
         self.check(world, [call("fetch", page=str(number)) for number in range(10)], fetch)
 
-    def test_one_slip_now_and_then(self, world):
+    def test_one_mistake_now_and_then(self, world):
         script = [[call("fly"), call("look", place=str(number))] for number in range(6)]
         self.check(world, itertools.chain.from_iterable(script), look)
 

@@ -75,7 +75,7 @@ def test_at_the_limit_the_request_offers_only_the_answer():
         flow.send(Reply(assistant(None, [ToolCall("c", "work")])))
 
 
-def test_a_limit_without_a_landing_is_raised_as_it_is():
+def test_a_limit_without_a_final_request_is_raised_as_it_is():
     flow = limit(max_steps=1)(asking(2))
     next(flow)
     with pytest.raises(LimitExceeded, match="1 step,"):

@@ -55,7 +55,7 @@ class Asking(Turns):
 
 @pytest.mark.parametrize("function", [book, abook])
 class TestWithoutAPersonTheTurnsPause:
-    def test_and_go_on_with_each_answer(self, world, function):
+    def test_and_continue_with_each_answer(self, world, function):
         turns = Asking(function)
         first = turns.pause(world)
         assert [(entry.id, entry.text, entry.schema) for entry in first.questions] == [
@@ -72,7 +72,7 @@ class TestWithoutAPersonTheTurnsPause:
         assert len(turns.requests) == 2
         assert [event.answer for event in turns.events if isinstance(event, QuestionAnswered)] == []
 
-    def test_and_go_on_with_what_was_stored(self, world, function):
+    def test_and_continue_with_what_was_stored(self, world, function):
         turns = Asking(function)
         turns.pause(world)
         for answers in ({"call_1_1": 2}, {"call_1_1/2": False}):

@@ -162,7 +162,7 @@ class TestMemory:
         )
         assert waits([recall, send], call("recall"), TO_EVE, query="Go on.", session=session)
 
-    def test_a_read_tool_keeps_nothing_and_a_trusted_value_is_none(self):
+    def test_a_read_tool_keeps_nothing_and_a_trusted_value_is_not_held(self):
         note, recall = self.make(effect="read")
         turns = call("note", text="hello"), call("recall"), call("send", to="hello", text="hello")
         assert not waits([read_mail, note, recall, send], READ, *turns)
@@ -315,7 +315,7 @@ class TestOtherTexts:
 
         assert waits([scan, send], call("scan"), TO_EVE, untrusted=setting)
 
-    def test_what_a_tool_says_in_a_hidden_conversation(self):
+    def test_text_of_a_tool_in_a_hidden_conversation(self):
         @tool(trust="untrusted", effect="read")
         def poll(run: RunContext) -> str:
             """Polls."""

@@ -66,7 +66,7 @@ def test_waits_grow_and_are_spread_by_chance(world, slept):
     assert len({slept[number] / wait for number, wait in enumerate((0.5, 1, 2, 4))}) > 1, "by chance"
 
 
-def test_after_the_last_wait_the_error_says_how_often_it_was_tried(world, slept):
+def test_after_the_last_wait_the_error_has_the_number_of_tries(world, slept):
     errors = [failure() for _ in range(3)]
     with pytest.raises(ModelError) as caught:
         world.drive(slept(retry([1, 1])(asking(ScriptedModel([*errors])))))

@@ -122,7 +122,7 @@ def test_from_anywhere(slept: Sleeps, world: str):
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_an_agent_that_calls_itself_in_its_own_conversation_is_told_not_to(slept: Sleeps, world: str):
+def test_an_agent_that_calls_itself_in_its_own_conversation_gets_an_error(slept: Sleeps, world: str):
     agent: Any = None
 
     def give() -> str:

@@ -68,7 +68,7 @@ TOLD_OR_RUN = reply_unless("3.5", calls(TEA), final("3.5"))
         ("args_extra", '{"item": "tea", "self": 1}'),
     ],
 )
-def test_a_slip_is_repaired_or_told_and_the_tool_runs_once(play: Play, scenario: str, text: str):
+def test_a_mistake_is_repaired_or_reported_and_the_tool_runs_once(play: Play, scenario: str, text: str):
     outcome = play([calls(call("price_of", text)), TOLD_OR_RUN, final("3.5")], tools=[price_of])
     assert outcome.answer == "3.5"
     assert outcome.arguments == [{"item": "tea"}]
@@ -121,7 +121,7 @@ def test_args_nan(play_whole: Play, name: str, text: str, good: Any):
         ("args_wrong_type", {"item": ["tea"]}, ["item", "string"]),
     ],
 )
-def test_the_parameter_and_what_it_takes_are_told(play: Play, scenario: str, given: Any, words: list[str]):
+def test_the_error_names_the_parameter_and_what_it_accepts(play: Play, scenario: str, given: Any, words: list[str]):
     outcome = play([calls(call("order", given)), calls(call("order", {"item": "tea"})), final()], tools=[order])
     assert outcome.answer == "done"
     assert all(word in outcome.tool_texts[0] for word in words)

@@ -49,7 +49,7 @@ def test_an_endless_silence_ends_typed(play: Play, scenario: str, reply: Any):
         ("finish_content_filter", {"content": "", "finish_reason": "content_filter"}, "content filter"),
     ],
 )
-def test_a_refusal_is_told_to_the_caller(play: Play, scenario: str, reply: Any, words: str):
+def test_a_refusal_is_reported_to_the_caller(play: Play, scenario: str, reply: Any, words: str):
     outcome = play([calls(TEA), *[reply] * 3])
     assert isinstance(outcome.error, ModelError)
     assert outcome.error.kind == "refused"

@@ -74,7 +74,7 @@ def test_a_stalled_stream_is_asked_for_again(play_streamed: Play, wire: str):
     assert len(outcome.bodies) >= 3
 
 
-def test_a_conversation_that_is_too_long_is_shortened_or_said(play_whole: Play, wire: str):
+def test_a_conversation_that_is_too_long_is_shortened_or_reported(play_whole: Play, wire: str):
     def large(item: str) -> str:
         """Tells all about an item."""
         return f"{item} " * 3000
@@ -115,7 +115,7 @@ def test_a_text_is_taken_for_the_answer_after_one_reminder(play: Play, wire: str
 @pytest.mark.parametrize(
     "name", ["weather", "functions.price_of", "price_of<|end|>", "", "prize_of", "zwölf ß", "x" * 200]
 )
-def test_odd_names_are_understood_or_told(play: Play, wire: str, name: str):
+def test_odd_names_are_understood_or_reported(play: Play, wire: str, name: str):
     told_or_run = reply_unless("3.5", calls(TEA), final("3.5"))
     outcome = play([calls(call(name, {"item": "tea"})), told_or_run, final("3.5")], wire=wire)
     assert outcome.answer == "3.5"

@@ -193,7 +193,7 @@ def _hanging():
 
 @pytest.mark.usefixtures("_hanging")
 @pytest.mark.parametrize(("scenario", "function"), [("tool_hangs", hang), ("tool_hangs_async", hang_async)])
-def test_a_hung_tool_is_told_and_the_run_goes_on(play: Play, scenario: str, function: Any):
+def test_a_hung_tool_is_answered_with_a_timeout_and_the_run_continues(play: Play, scenario: str, function: Any):
     patient = tool(timeout=HANGS)(price_of)
     outcome = play([calls(call(function.__name__), TEA), final()], tools=[function, patient], tool_timeout=0.15)
     assert outcome.answer == "done"

@@ -117,7 +117,7 @@ def test_a_strict_tool_requires_everything_and_takes_null_for_what_has_a_default
     }
 
 
-def test_a_tool_that_cannot_be_strict_is_sent_without_and_says_why():
+def test_a_tool_that_cannot_be_strict_is_sent_without_and_has_a_reason():
     rendering = of(count, "openai_strict")
     assert rendering.schema["function"]["strict"] is False
     assert rendering.schema["function"]["parameters"] == of(count, "openai").schema["function"]["parameters"]
@@ -135,7 +135,7 @@ def test_a_tool_that_cannot_be_strict_is_sent_without_and_says_why():
         ({"n" * 120_001: {"type": "string"}}, "characters of names and values, 120000 are allowed"),
     ],
 )
-def test_a_tool_too_large_for_strict_says_so(properties, reason):
+def test_a_tool_too_large_for_strict_has_a_reason(properties, reason):
     rendering = raw(properties, "openai_strict")
     assert rendering.schema["function"]["strict"] is False
     assert reason in rendering.losses[-1].moved_to
@@ -172,7 +172,7 @@ def test_strict_keeps_what_it_knows_and_tells_the_rest():
     }
 
 
-def test_gemini_says_what_it_cannot_hold():
+def test_the_format_of_gemini_reports_what_it_cannot_hold():
     rendering = of(walk, "gemini")
     properties = rendering.schema["parameters"]["properties"]
     assert properties["level"] == {"type": "string", "enum": ["1", "2"], "format": "enum"}
@@ -269,7 +269,7 @@ def test_a_response_format_is_an_object_or_wrapped():
     )
 
 
-def test_a_long_description_is_cut_for_openai_alone_and_goes_on_in_the_schema():
+def test_a_long_description_is_cut_for_openai_alone_and_continues_in_the_schema():
     text = "\n\n".join(f"Paragraph {number}. " + "word " * 40 for number in range(10)).strip()
     declaration = Declaration("f", text, {"type": "object", "properties": {}})
     function = render(declaration, "openai").schema["function"]

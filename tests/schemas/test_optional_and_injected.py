@@ -67,7 +67,7 @@ def test_an_injected_parameter_is_never_the_models(function):
 
 @pytest.mark.parametrize("function", INJECTED[:-2])
 @pytest.mark.parametrize("deps", [None, {}, {"other": 1}])
-def test_an_optional_injected_parameter_is_none_without_a_value(function, deps):
+def test_an_optional_injected_parameter_without_a_value_is_null(function, deps):
     assert JsonTool(function).bind("{}", RunContext(deps)).ready() is None
 
 

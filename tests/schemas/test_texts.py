@@ -108,7 +108,7 @@ def test_nested_types_keep_their_own_texts():
     assert text(properties(tool, "visit")["properties"]["who"]) == "The visitor."
 
 
-def test_nothing_is_said_where_nothing_was_written():
+def test_a_function_without_a_docstring_has_no_description():
     class Bare(BaseModel):
         a: int
 

@@ -62,7 +62,7 @@ class TestATurn:
         "messages",
         [[], [system("s")], [user("q"), assistant("done")], [user("q"), assistant(None, [CALL]), tool_message(CALL, ANSWER_RESULT)]],
     )  # fmt: skip
-    def test_there_must_be_something_to_go_on_with(self, messages):
+    def test_there_must_be_something_to_continue(self, messages):
         session = Session([*messages])
         with pytest.raises(RunError, match=r"query is empty.*agent\("), session.turn("s"):
             pass
@@ -71,7 +71,7 @@ class TestATurn:
             pass
 
     @pytest.mark.parametrize("last", [[user("q")], [user("q"), assistant(None, [CALL]), tool_message(CALL, "3")]])
-    def test_a_query_or_a_result_without_reply_is_something_to_go_on_with(self, last):
+    def test_a_query_or_a_result_without_reply_can_be_continued(self, last):
         given = [*last]
         with Session(last).turn("s") as messages:
             assert messages[1:] == last == given
@@ -138,7 +138,7 @@ class TestMessagesFromOutside:
 
 
 class TestSaying:
-    def test_what_is_said_before_a_query_goes_out_with_it(self):
+    def test_messages_before_a_query_are_sent_with_it(self):
         session = Session()
         session.say("one")
         session.say("two")
@@ -146,7 +146,7 @@ class TestSaying:
             assert messages == [system("s"), user("one\n\ntwo\n\nthree")]
         assert not session.inbox
 
-    def test_without_a_query_it_is_what_the_run_goes_on_with(self):
+    def test_without_a_query_the_run_continues_with_these_messages(self):
         session = Session([user("q"), assistant("a")])
         session.say("go on")
         with session.turn("s"):
@@ -186,7 +186,7 @@ class TestSaving:
         Session([user("\ud800")]).save(tmp_path / "a.json")
         assert Session.load(tmp_path / "a.json").messages == [user("\ud800")]
 
-    def test_another_agent_goes_on_with_other_tools_and_another_model(self, world, tmp_path):
+    def test_another_agent_continues_with_other_tools_and_another_model(self, world, tmp_path):
         session = Session()
         world.run(
             JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), call("final_answer", text="3"))),
@@ -208,7 +208,7 @@ class TestSaving:
         ]
         assert check_history(result.messages) == []
 
-    def test_it_can_be_saved_in_the_middle_of_a_run_and_goes_on_there(self, tmp_path):
+    def test_it_can_be_saved_in_the_middle_of_a_run_and_continues_there(self, tmp_path):
         path = tmp_path / "a.json"
         agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), call("final_answer", text="3")))
         for event in agent.stream("1 + 2?"):
@@ -258,7 +258,7 @@ class TestSaving:
         assert Session.load(path).messages == [user("good")]
         assert os.listdir(tmp_path) == ["a.json"]
 
-    def test_a_missing_file_is_said_to_be_missing(self, tmp_path):
+    def test_a_missing_file_is_reported_as_missing(self, tmp_path):
         with pytest.raises(FileNotFoundError):
             Session.load(tmp_path / "none.json")
 
@@ -417,7 +417,7 @@ class TestAPause:
         with session.turn("s", approvals={"c": True}):
             assert session.approvals.decisions == {"c": StoredDecision(True, digest_call(CALL))}
 
-    def test_a_new_query_says_that_the_call_was_not_run(self):
+    def test_a_new_query_reports_that_the_call_was_not_run(self):
         session = whole()
         session.approvals.nested.clear()
         with session.turn("s", "something else") as messages:
@@ -425,7 +425,7 @@ class TestAPause:
             assert session.waiting == []
             assert session.handed == []
 
-    def test_a_new_query_says_that_a_call_with_a_paused_agent_inside_may_have_had_an_effect(self):
+    def test_a_new_query_reports_that_a_call_with_a_paused_agent_inside_may_have_had_an_effect(self):
         session = whole()
         with session.turn("s", "something else") as messages:
             assert messages[3] == tool_message(CALL, CANCELLED, label=DEVELOPER)

@@ -458,7 +458,7 @@ def test_a_handed_over_conversation_names_its_agent(otel):
     assert "agentkit.handed_over" in [event.name for event in named(otel.spans(), "invoke_agent")[0].events]
 
 
-def test_one_call_observes_all_agents_but_those_that_say_otherwise(otel):
+def test_one_call_observes_all_agents_except_those_that_opt_out(otel):
     agentkit.telemetry.instrument(otel.settings())
     try:
         JsonAgent(add, model=ScriptedModel(answer("x")))("?")

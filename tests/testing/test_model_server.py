@@ -78,14 +78,14 @@ def test_a_number_is_an_error_and_a_dict_with_a_status_a_particular_one() -> Non
     assert answer.json()["error"] == {"type": "rate_limit_error", "message": "slow down"}
 
 
-def test_the_end_of_the_script_and_a_wrong_path_are_told() -> None:
+def test_the_end_of_the_script_and_a_wrong_path_are_reported() -> None:
     with ModelServer() as server:
         assert "no provider has the path /elsewhere" in post(server, "/elsewhere").text
         answer = post(server, "/api/chat")
     assert (answer.status_code, "no reply is left for request 2" in answer.json()["error"]) == (400, True)
 
 
-def test_the_script_can_be_replaced_and_can_react_to_what_it_is_told() -> None:
+def test_the_script_can_be_replaced_and_can_react_to_the_request() -> None:
     with ModelServer("one", "two") as server:
         assert choice(server)["message"]["content"] == "one"
         server.play(lambda body: body["messages"][-1]["content"].upper(), lambda body: 503)
@@ -93,7 +93,7 @@ def test_the_script_can_be_replaced_and_can_react_to_what_it_is_told() -> None:
         assert post(server, CHAT).status_code == 503
 
 
-def test_replies_that_say_nothing() -> None:
+def test_empty_replies() -> None:
     with ModelServer({"empty": True}, {"empty": True}, {"empty": True}, {}, {}, strict=False) as server:
         assert post(server, CHAT).json()["choices"] == []
         assert all(chunk["choices"] == [] for chunk in streamed(post(server, CHAT, stream=True).text))

@@ -38,7 +38,7 @@ def test_every_form_of_reply():
     model.assert_done()
 
 
-def test_a_reply_may_say_why_it_ended_and_may_react_to_the_request():
+def test_a_reply_may_have_a_finish_reason_and_may_react_to_the_request():
     model = ScriptedModel(
         {"content": "cut", "finish_reason": "length"},
         lambda request: {"tool_calls": [{"name": request.messages[-1]["content"]}]},

@@ -239,7 +239,7 @@ SLIPS = [
 
 
 @pytest.mark.parametrize(("name", "written", "value", "said"), SLIPS, ids=range(len(SLIPS)))
-def test_slips(name, written, value, said):
+def test_mistakes(name, written, value, said):
     result = TOOLS.execute(name, written)
     kept = json.loads(result.call.arguments)
     assert isinstance(kept, dict), "what goes back into the history is a JSON object"
@@ -263,7 +263,7 @@ def test_a_tool_by_itself_repairs_too(call):
     assert TOOLS["forecast"].call_with_raw_arguments({"CITY": "Rome", "tags": "['a']"}) == ROME | {"tags": ["a"]}
 
 
-def test_a_receipt_says_where_what_and_how():
+def test_a_repair_record_has_place_problem_and_remedy():
     result = TOOLS.execute("buy", '{"order": {"Item": "tea", "count": null}}')
     assert [str(repair) for repair in result.repairs] == [
         'order.item: spelling of a key: "Item" -> "item"',
@@ -273,7 +273,7 @@ def test_a_receipt_says_where_what_and_how():
     assert len(str(long)) < 500
 
 
-def test_off_tells_of_every_slip_but_takes_null_for_the_default():
+def test_off_reports_every_mistake_but_accepts_null_for_the_default():
     off = ToolRegistry(
         tool(repair="off")(forecast),
         JsonTool.from_schema(
@@ -338,7 +338,7 @@ def test_arguments_are_the_tools_own():
         assert json.loads(bound.call.arguments) == given
 
 
-def test_several_mistakes_are_told_at_once_with_received_wanted_and_an_example():
+def test_several_mistakes_are_reported_at_once_with_received_wanted_and_an_example():
     content = TOOLS.execute("buy", '{"order": {"count": "many"}, "express": 7, "colour": "red"}').content
     for part in (
         "order.item: missing",
@@ -407,7 +407,7 @@ class TestOnError:
         )
 
     @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-    def test_what_the_tool_raises_goes_to_the_caller_and_the_conversation_goes_on(self, is_async):
+    def test_an_error_of_the_tool_is_raised_to_the_caller_and_the_conversation_continues(self, is_async):
         agent = JsonAgent(self.registry(), model=self.script("key"))
         with pytest.raises(KeyError):
             asyncio.run(agent.arun("Go.")) if is_async else agent("Go.")
@@ -427,15 +427,15 @@ class TestOnError:
             == "Done."
         )
 
-    def test_what_is_meant_for_the_model_and_what_the_model_did_wrong_is_told(self):
+    def test_errors_for_the_model_and_mistakes_of_the_model_are_reported(self):
         assert JsonAgent(self.registry(), model=self.script("own"))("Go.") == "Done."
         assert self.registry().execute("fail", "{}").error.name == "ValidationError"
 
-    def test_without_it_the_model_is_told(self):
+    def test_without_it_the_model_reads_the_error(self):
         assert JsonAgent(self.registry("tell"), model=self.script("key"))("Go.") == "Done."
 
 
-def test_a_run_has_all_receipts_and_the_log_a_line_for_each():
+def test_a_run_has_all_repair_records_and_the_log_a_line_for_each():
     model = ScriptedModel(
         {
             "tool_calls": [

@@ -200,7 +200,7 @@ def test_a_class_that_needs_arguments_is_refused_and_an_instance_taken():
     assert ToolRegistry(Greeter("hi")).execute("greeter", '{"location": "x"}').value == "hi"
 
 
-def test_a_class_that_does_not_say_its_arguments_is_refused():
+def test_a_class_without_declared_arguments_is_refused():
     class Nothing(ToolExecutor):
         """Nothing."""
 

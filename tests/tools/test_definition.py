@@ -292,7 +292,7 @@ def test_an_answer_of_an_unusable_type_names_the_option_and_the_remedy(form):
     assert "<locals>" not in text
 
 
-def test_an_answer_given_as_a_dict_is_told_to_be_a_class():
+def test_an_answer_given_as_a_dict_is_refused_and_a_class_proposed():
     with pytest.raises(DefinitionError, match=r"a mapping is not a type: \{'item': <class 'str'>\}"):
         JsonAgent(Shop().price, answer={"item": str}, model=ScriptedModel())
 

@@ -102,7 +102,7 @@ class TestFrames:
         assert json.loads(render_text(frame.lazy())) == rows
         assert json.loads(render_text(frame["city"])) == ["Rome", None]
 
-    def test_a_long_frame_says_how_many_rows_are_missing(self):
+    def test_a_long_frame_has_the_number_of_missing_rows(self):
         polars = pytest.importorskip("polars")
         assert json.loads(render_text(polars.DataFrame({"n": range(100_005)})))[-1] == "... 5 more"
 
@@ -134,7 +134,7 @@ class TestResponses:
             response.headers["Content-Type"] = kind
         assert json.loads(render_text(response)) == expected
 
-    def test_a_stream_that_was_not_read_says_so(self):
+    def test_a_stream_that_was_not_read_is_marked(self):
         httpx = pytest.importorskip("httpx")
         response = httpx.Response(404, headers={"content-type": "text/plain"}, stream=httpx.ByteStream(b"x"))
         assert json.loads(render_text(response))["text"] == "<not read: ResponseNotRead>"

@@ -107,7 +107,7 @@ def test_what_it_raises_comes_back(world, kind, said, is_itself):
 
 
 @pytest.mark.parametrize(("how", "said"), [("exit", "exit code 3"), ("memory", "signal SIGSEGV")])
-def test_a_crash_is_told(world, how, said):
+def test_a_crash_is_reported(world, how, said):
     content = result_of(world, "crash", f'{{"how": "{how}"}}').content
     assert content == f"ProcessEnded: crash ended its process without a result ({said})"
 
@@ -338,7 +338,7 @@ def test_a_tool_of_the_script_itself_works(tmp_path, as_module):
     assert done.stdout == "Point(x=2)\n", done.stderr
 
 
-def test_a_script_that_would_start_its_agent_in_the_child_is_told_what_to_do(tmp_path):
+def test_the_error_of_a_script_that_would_start_its_agent_in_the_child_has_a_remedy(tmp_path):
     (tmp_path / "mine.py").write_text(textwrap.dedent(SCRIPT) + "main()\n")
     done = subprocess.run([sys.executable, str(tmp_path / "mine.py")], capture_output=True, text=True, check=False)
     assert "put what starts the agent under `if __name__ == '__main__':`" in done.stderr

@@ -60,7 +60,7 @@ def test_raw_arguments_are_validated_and_the_function_called():
         ("", "a: missing"),
     ],
 )  # fmt: skip
-def test_bad_arguments_are_told_with_parameter_and_reason(arguments, said):
+def test_bad_arguments_are_reported_with_parameter_and_reason(arguments, said):
     info = add.call_with_raw_arguments(arguments)
     assert isinstance(info, ExceptionInfo)
     assert info.name == "ValidationError"
@@ -68,7 +68,7 @@ def test_bad_arguments_are_told_with_parameter_and_reason(arguments, said):
     assert "http" not in info.message
 
 
-def test_many_mistakes_are_told_shortly():
+def test_many_mistakes_are_reported_briefly():
     info = add.call_with_raw_arguments(json.dumps({f"p{number}": "x" * 500 for number in range(30)}))
     assert len(info.message) < 600
     assert "more" in info.message
@@ -94,7 +94,7 @@ def test_what_a_tool_raises_becomes_a_value():
     assert fail.call_with_raw_arguments({"how": "key"}) == ExceptionInfo("KeyError", "'x'")
 
 
-def test_an_exception_that_cannot_say_itself_is_told_by_its_class():
+def test_an_exception_without_a_text_is_reported_by_its_class():
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -174,12 +174,12 @@ class TestRawSchemas:
             ('{"city": "Rome", "days": NaN}', "JSON"),
         ],
     )
-    def test_bad_arguments_are_told(self, arguments, said):
+    def test_bad_arguments_are_reported(self, arguments, said):
         info = self.make().call_with_raw_arguments(arguments)
         assert info.name == "ValidationError"
         assert said in info.message
 
-    def test_a_schema_that_is_none_is_refused(self):
+    def test_an_invalid_schema_is_refused(self):
         with pytest.raises(DefinitionError, match=r"'forecast'.*\$\.properties\.a\.type"):
             self.make(parameters={"type": "object", "properties": {"a": {"type": "text"}}})
         with pytest.raises(DefinitionError, match="type 'object'"):

@@ -34,7 +34,7 @@ def test_the_bundled_tools_are_clean():
     assert lint(agentkit_tools.ALL_TOOLS) == []
 
 
-def test_a_tool_that_says_all_is_clean():
+def test_a_fully_described_tool_is_clean():
     class Order(Enum):
         UP = "up"
 
@@ -101,7 +101,7 @@ def test_two_tools_of_one_name_are_an_error():
 @pytest.mark.parametrize(
     "text", ["Gets the weather.", "Get weather", "Weather tool", "get_weather", "Reports.", "Weather now."]
 )
-def test_a_description_that_says_nothing_is_a_warning(text):
+def test_an_empty_description_is_a_warning(text):
     (finding,) = lint(JsonTool(lambda: None, name="get_weather", description=text))
     assert (finding.tool, finding.path, finding.rule, finding.severity) == (
         "get_weather",
@@ -112,7 +112,7 @@ def test_a_description_that_says_nothing_is_a_warning(text):
 
 
 @pytest.mark.parametrize("text", ["Tells the weather at a place.", "天気を調べる", "Search the web."])
-def test_a_description_that_says_something_is_fine(text):
+def test_a_useful_description_is_fine(text):
     assert lint(JsonTool(lambda: None, name="get_weather", description=text)) == []
 
 
@@ -209,7 +209,7 @@ def test_other_texts_are_no_lists_of_values(text, hint):
         (tuple[int, Any], "word[1]"),
     ],
 )
-def test_a_type_that_says_nothing_is_a_warning(hint, path):
+def test_a_type_without_information_is_a_warning(hint, path):
     found = [finding for finding in lint(described("What to look up.", hint)) if finding.rule == "untyped"]
     assert {(finding.path, finding.severity) for finding in found} <= {
         (path, "warning"),
@@ -220,7 +220,7 @@ def test_a_type_that_says_nothing_is_a_warning(hint, path):
 
 
 @pytest.mark.parametrize("hint", [dict[str, int], list[str], tuple[int, str], int | str, Literal[1], None, object])
-def test_other_types_say_enough(hint):
+def test_other_types_are_precise_enough(hint):
     found = [finding for finding in lint(described("What to look up.", hint)) if finding.rule == "untyped"]
     assert bool(found) == (hint is object)
 
@@ -289,7 +289,7 @@ def test_tools_that_differ_are_left_alone(first, second):
     assert lint([named(*first), named(*second)]) == []
 
 
-def test_too_much_for_one_request_is_said_once_of_all_tools():
+def test_too_much_for_one_request_is_reported_once_for_all_tools():
     tools = [
         named(f"{'abcdefghijklmnopqrstuvwxyz'[n % 26] * (5 + n // 26)}", f"{n * 7919**3:x} {n * 104729:b} {n**9}.")
         for n in range(129)

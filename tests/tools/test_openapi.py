@@ -467,7 +467,7 @@ def test_a_server_that_sends_nothing_is_reported_with_the_time_that_it_had(limit
     assert "127.0.0.1 sent nothing for 0.2 seconds" in content
 
 
-def test_references_that_end_alike_are_told_apart():
+def test_references_that_end_alike_are_distinguished():
     """Bundlers write references to the first use of a schema: `#/paths/~1a/post/requestBody/.../schema`."""
     paths = {
         f"/{name}": {

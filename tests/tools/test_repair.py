@@ -193,7 +193,7 @@ TO_SLIP_IN = {
 
 @QUICK
 @given(tools())
-def test_valid_arguments_are_taken_as_they_are_without_a_receipt(case):
+def test_valid_arguments_are_taken_as_they_are_without_a_repair_record(case):
     tool, _hints, _optional, meant = case
     text = json.dumps(meant, ensure_ascii=False)
     result = execute(tool, text)
@@ -225,7 +225,7 @@ def test_what_runs_is_what_was_meant(case, values, syntax):
 @pytest.mark.parametrize(
     ("slip", "is_value"), [*((slip, True) for slip in VALUES), *((slip, False) for slip in SYNTAX)]
 )
-def test_each_slip_by_itself_is_repaired_most_of_the_time(slip, is_value):
+def test_each_mistake_by_itself_is_repaired_most_of_the_time(slip, is_value):
     repaired = []
 
     @settings(QUICK, max_examples=60)
@@ -348,7 +348,7 @@ def test_an_example_that_would_not_be_valid_is_not_shown():
         max_leaves=8,
     )
 )
-def test_reading_past_slips_gives_exactly_what_was_written(value):
+def test_reading_past_mistakes_gives_exactly_what_was_written(value):
     assert repr(parse_lenient(json.dumps([value])).value) == repr([value])
     for slip in (lambda text: text[:-1] + ",]", lambda text: f"```\n{text}\n```", lambda text: f"{text}<|end|>"):
         if value != []:

@@ -155,14 +155,14 @@ def test_no_address_is_ever_shown():
         assert " at 0x" not in render_text(value)
 
 
-def test_a_forgotten_coroutine_is_told_and_closed():
+def test_a_forgotten_coroutine_is_reported_and_closed():
     async def later() -> int:
         return 1
 
     assert render_text([later()]) == '["(a coroutine that was not awaited)"]'
 
 
-def test_an_iterator_that_raises_is_told():
+def test_an_iterator_that_raises_is_reported():
     def broken():
         yield 1
         raise OSError("gone")

@@ -243,7 +243,7 @@ class TestTextMode:
         assert results["role"] == "user"
         assert results["content"].count("<tool_result ") == 2
 
-    def test_a_block_that_cannot_be_run_is_told_of(self, world):
+    def test_a_block_that_cannot_be_run_is_reported(self, world):
         unknown = '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>'
         broken = '<tool_call>{"name": "add", "arguments": {"a": 1, "b" 2}}</tool_call>'
         _, history, *_ = self.loop_in_text_mode(world, unknown, broken, 'final_answer(text="ok")')

@@ -36,7 +36,7 @@ ROME = '{"city": "Rome"}'
         "functions.getWeather<|constrain|>json", "tools/get-weather", "get_weather<｜tool▁sep｜>",
     ],
 )  # fmt: skip
-def test_a_name_that_fits_one_tool_is_that_tool_with_a_receipt(written):
+def test_a_name_that_fits_one_tool_is_that_tool_with_a_repair_record(written):
     result = REGISTRY.execute(written, ROME)
     assert result.value == "sunny in Rome"
     assert result.call.name == "get_weather"
@@ -45,7 +45,7 @@ def test_a_name_that_fits_one_tool_is_that_tool_with_a_receipt(written):
     ]
 
 
-def test_the_right_name_has_no_receipt_and_is_the_same_call():
+def test_the_right_name_has_no_repair_record_and_is_the_same_call():
     call = ToolCall("1", "get_weather", ROME)
     bound = REGISTRY.bind(call)
     assert bound.call is call
@@ -55,7 +55,7 @@ def test_the_right_name_has_no_receipt_and_is_the_same_call():
 @pytest.mark.parametrize(
     "written", ["weather", "get_wether", "my.get_weather", "get_weather2", "", "<|x|>", "functions.", "get_weather_now"]
 )
-def test_a_name_that_is_merely_similar_is_told(written):
+def test_a_name_that_is_merely_similar_is_reported(written):
     result = REGISTRY.execute(written, ROME)
     assert result.error.name == "UnknownTool"
     assert "The tools are: final_answer, get_weather, add." in result.content
@@ -74,7 +74,7 @@ def test_the_tool_for_parallel_calls_is_refused_with_what_to_do(written):
     assert "call the tools directly, several in one message" in result.content
 
 
-def test_names_are_told_where_repair_is_off():
+def test_names_are_reported_where_repair_is_off():
     off = ToolRegistry(get_weather, repair="off")
     assert off.execute("functions.get_weather", ROME).error.name == "UnknownTool"
     assert off.execute("get_weather", ROME).error is None

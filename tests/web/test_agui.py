@@ -59,7 +59,7 @@ def text_of(events):
     return "".join(event["delta"] for event in of(events, "TEXT_MESSAGE_CONTENT"))
 
 
-def test_a_run_is_told_from_its_start_to_its_end():
+def test_a_run_is_streamed_from_its_start_to_its_end():
     client = client_of(price_of, replies=[call("price_of", item="tea"), answer("Tea costs 3.50 euros.")])
     events = ask(client, "What does tea cost?")
     kinds = [event["type"] for event in events if event["type"] != "TEXT_MESSAGE_CONTENT"]
@@ -318,7 +318,7 @@ def test_a_second_run_of_a_conversation_waits_for_the_first_to_end():
 
 
 @pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
-def test_of_two_requests_at_once_one_runs_and_the_other_is_told_so(tmp_path, is_stored):
+def test_of_two_requests_at_once_one_runs_and_the_other_gets_an_error(tmp_path, is_stored):
     charged = []
 
     async def charge(euros: float) -> str:
@@ -374,7 +374,7 @@ def resolve(identity, payload):
     return [{"interruptId": identity, "status": "resolved", "payload": payload}]
 
 
-def test_a_question_in_the_middle_of_a_call_is_an_interrupt_and_the_next_run_goes_on_with_the_answer():
+def test_a_question_in_the_middle_of_a_call_is_an_interrupt_and_the_next_run_continues_with_the_answer():
     async def script(post):
         events = await post("r1", "q")
         assert events[-1]["type"] == "RUN_FINISHED"

@@ -100,7 +100,7 @@ def test_the_page_needs_the_token_in_its_address_and_loads_its_own_files_only():
     assert client.get("/assets/app.py").status_code == 404
 
 
-def test_what_the_page_says_of_the_agent():
+def test_the_page_describes_the_agent():
     found = page_of().get("/info").json()
     assert (found["description"], found["model"], found["isStored"]) == ("A shop.", "scripted", False)
     assert [one["name"] for one in found["tools"]] == ["price_of"]

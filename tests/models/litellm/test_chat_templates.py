@@ -134,7 +134,7 @@ def test_empty_replies_words_in_between_and_the_final_request_are_accepted(templ
 
 
 @pytest.mark.parametrize("template", list(TEMPLATES))
-def test_parallel_calls_go_one_by_one_where_the_server_says_so(template: str) -> None:
+def test_parallel_calls_are_sent_one_by_one_where_the_server_asks_for_it(template: str) -> None:
     both = calls(call("add", a=1, b=2), call("add", a=3, b=4))
     with TemplateServer(TEMPLATES[template], both, answer("3 and 7"), both, answer("again")) as server:
         agent = agent_at(server)

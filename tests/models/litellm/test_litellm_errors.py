@@ -168,7 +168,7 @@ def test_a_reply_that_cannot_be_read_may_be_asked_for_again(
     assert error.transient
 
 
-def test_an_error_in_a_reply_of_status_200_is_told_in_the_provider_s_words(
+def test_an_error_in_a_reply_of_status_200_has_the_provider_s_text(
     provider: Provider, play: Play, stream: bool
 ) -> None:
     with ModelServer({"error": "upstream failed"}) as server:
@@ -186,7 +186,7 @@ def test_a_stream_without_choices_may_be_asked_for_again(name: str, play: Play, 
 
 
 @pytest.mark.parametrize("reason", ["PROHIBITED_CONTENT", "OTHER"])
-def test_a_blocked_prompt_says_why(play: Play, stream: bool, reason: str) -> None:
+def test_a_blocked_prompt_is_reported_with_its_reason(play: Play, stream: bool, reason: str) -> None:
     with ModelServer({"block_reason": reason}) as server:
         error = refusal(play, Provider("gemini").at(server), stream=stream)
     assert (error.kind, error.transient) == ("refused", False)
@@ -237,7 +237,7 @@ def test_a_missing_key_is_named_before_anything_is_sent(name: str, play: Play, s
 
 
 @pytest.mark.parametrize("name", ["nonsense", "foo/bar", ""])
-def test_an_unknown_model_is_told_how_models_are_named(name: str, play: Play) -> None:
+def test_the_error_of_an_unknown_model_explains_how_models_are_named(name: str, play: Play) -> None:
     error = failure(play, LiteLLMModel(name))
     assert (error.kind, error.transient) == ("not_found", False)
     assert "provider/name" in str(error)

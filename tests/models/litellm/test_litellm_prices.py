@@ -83,7 +83,7 @@ def test_it_is_above_what_the_request_did_cost(provider: Provider, play: Play) -
         assert worst is None
 
 
-def test_nobody_knows_what_an_unknown_model_costs() -> None:
+def test_an_unknown_model_has_no_cost() -> None:
     assert LiteLLMModel("openai/my-own", api_key=KEY).worst_case(wish(user("hi"))) is None
     assert LiteLLMModel("nonsense").worst_case(wish(user("hi"))) is None
     assert Prices({"input_cost_per_token": 1.0}).max_output_tokens is None
@@ -106,7 +106,7 @@ def test_only_new_messages_are_measured() -> None:
     assert len(seen) == 5 + 2
 
 
-def test_long_conversations_are_dearer_where_the_table_says_so() -> None:
+def test_long_conversations_cost_more_where_the_table_has_such_prices() -> None:
     row = {"input_cost_per_token": 1.0, "input_cost_per_token_above_200k_tokens": 2.0, "output_cost_per_token": 3.0}
     assert Prices(row).max_cost(200_000, 1) == 200_000 + 3
     assert Prices(row).max_cost(200_001, 1) == 2 * 200_001 + 3

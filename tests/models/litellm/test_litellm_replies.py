@@ -51,7 +51,7 @@ def test_tokens_are_counted_and_priced_where_the_price_is_known(provider: Provid
     assert reply.usage == Usage(requests=1, input_tokens=10, output_tokens=5, cost=cost)
 
 
-def test_cached_and_reasoning_tokens_are_told_and_cached_ones_are_cheaper(play: Play) -> None:
+def test_cached_and_reasoning_tokens_are_counted_and_cached_ones_are_cheaper(play: Play) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
     usage |= {"prompt_tokens_details": {"cached_tokens": 800}, "completion_tokens_details": {"reasoning_tokens": 60}}
     with ModelServer({"body": openai_body({"content": "hello"}, usage=usage)}) as server:
@@ -100,7 +100,7 @@ CUT = {"openai": "length", "groq": "length", "ollama": "length", "anthropic": "m
 
 
 @pytest.mark.parametrize("reply", [{"content": "let me s"}, CALLS], ids=["text", "calls"])
-def test_a_reply_cut_by_the_limit_of_tokens_says_so(
+def test_a_reply_cut_by_the_limit_of_tokens_is_marked(
     provider: Provider, play: Play, stream: bool, reply: dict[str, Any]
 ) -> None:
     with ModelServer({**reply, "finish_reason": CUT[provider.name]}) as server:
@@ -108,7 +108,7 @@ def test_a_reply_cut_by_the_limit_of_tokens_says_so(
     assert cut.finish_reason == "length"
 
 
-def test_a_reply_cut_by_the_end_of_the_window_says_so(play: Play, stream: bool) -> None:
+def test_a_reply_cut_by_the_end_of_the_window_is_marked(play: Play, stream: bool) -> None:
     with ModelServer({"content": "let me", "finish_reason": "model_context_window_exceeded"}) as server:
         _, cut = play(Provider("anthropic").at(server), HI, stream=stream)
     assert (cut.finish_reason, cut.message["content"]) == ("length", "let me")

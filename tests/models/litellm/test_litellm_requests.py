@@ -140,7 +140,7 @@ def test_ollama_is_sent_the_documented_second_turn(play: Play) -> None:
         ),
     ],
 )
-def test_a_tool_choice_is_said_in_each_provider_s_words(choice: str, openai: Any, anthropic: Any, gemini: Any) -> None:
+def test_a_tool_choice_is_sent_in_each_provider_s_format(choice: str, openai: Any, anthropic: Any, gemini: Any) -> None:
     said = {"openai": openai, "groq": openai, "anthropic": anthropic, "gemini": gemini}
     for name, words in said.items():
         with ModelServer("hello") as server:
@@ -160,7 +160,7 @@ def adds(a: int, b: int) -> int:
 adds.__name__ = "add"
 
 
-def test_without_tools_nothing_is_said_about_tools(provider: Provider, play: Play) -> None:
+def test_a_request_without_tools_has_no_fields_for_tools(provider: Provider, play: Play) -> None:
     with ModelServer("hello") as server:
         play(provider.at(server), [user("hi")], tools=ToolRegistry(), tool_choice="required")
         assert not {"tools", "tool_choice", "toolConfig"} & server.requests[0].body.keys()
@@ -214,7 +214,7 @@ def test_options_are_sent_and_unsupported_ones_dropped(play: Play) -> None:
     assert "seed" not in anthropic
 
 
-def test_openai_is_told_organization_and_project(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_to_openai_names_organization_and_project(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-environment")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     with ModelServer("hello", "hello", "hello") as server:
@@ -296,7 +296,7 @@ def test_extras_of_another_provider_are_not_sent_and_those_of_the_own_are() -> N
     assert prepare_messages([reply], "anthropic") == [{**bare, "tool_calls": [marked], **thought}]
 
 
-def test_what_providers_refuse_is_mended_and_the_rest_goes_out_as_it_is() -> None:
+def test_what_providers_refuse_is_changed_and_the_rest_is_sent_as_it_is() -> None:
     question = user("hi")
     answer = tool_message(ToolCall("c1", "add"), "3")
     history = [question, assistant(""), assistant("", [ToolCall("c1", "add", "{broken")]), answer]
@@ -389,7 +389,7 @@ def marks(body: Any) -> list[str]:
     ]
 
 
-def test_anthropic_is_told_what_to_cache(play: Play, stream: bool) -> None:
+def test_a_request_to_anthropic_marks_what_to_cache(play: Play, stream: bool) -> None:
     calls = [ToolCall(identity, "add", '{"a": 1}') for identity in "xy"]
     history = [system("Be kind."), user("q"), assistant(None, calls), *map(tool_message, calls, RESULTS)]
     own = {"type": "text", "text": "q", "cache_control": {"type": "ephemeral", "ttl": "1h"}}

@@ -72,7 +72,7 @@ def test_an_error_within_a_stream_may_be_tried_again(name: str, play: Play) -> N
     assert "upstream failed" in str(caught.value)
 
 
-def test_calls_that_share_an_index_are_told_apart_by_their_ids(play: Play) -> None:
+def test_calls_that_share_an_index_are_distinguished_by_their_ids(play: Play) -> None:
     pieces = [
         {"index": 0, "id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1'}},
         {"index": 0, "function": {"arguments": ', "b": 2}'}},

@@ -101,7 +101,7 @@ def test_a_reply_has_room_for_more_than_thinking(play: Play, options: dict[str, 
         assert body["thinking"]["budget_tokens"] >= 4_000
 
 
-def test_a_loop_that_another_model_began_goes_on_without_thinking(play: Play) -> None:
+def test_a_loop_that_another_model_began_continues_without_thinking(play: Play) -> None:
     one = ToolCall("toolu_1", "add", '{"a": 1, "b": 2}')
     foreign = {**assistant(None, [one]), "provider": "openai"}
     own = {**assistant(None, [one]), "provider": "anthropic"}

@@ -68,13 +68,13 @@ def test_a_stream_may_take_longer_than_each_of_its_pieces(provider: Provider, pl
     assert time.monotonic() - start > 2.2
 
 
-def test_a_stream_that_stands_still_is_given_up(provider: Provider, play: Play) -> None:
+def test_a_stream_that_stalls_is_cancelled(provider: Provider, play: Play) -> None:
     with ModelServer({"content": "one two three four", "stall": HANGS}) as server:
         error, _ = failure(play, provider.at(server, timeout=LIMIT), stream=True)
     assert (error.kind, error.transient) == ("timeout", True)
 
 
-def test_a_request_s_own_time_is_for_all_of_it(provider: Provider, play: Play, stream: bool) -> None:
+def test_the_timeout_of_a_request_holds_for_all_its_tries(provider: Provider, play: Play, stream: bool) -> None:
     endless = {"content": "a " * 1_000, "pace": 0.1, "delay": 0 if stream else HANGS}
     with ModelServer(endless) as server:
         error, seconds = failure(play, provider.at(server, timeout=HANGS), stream=stream, timeout=0.3)

@@ -68,7 +68,7 @@ def test_nothing_else_changes(
 
 
 @pytest.mark.parametrize("setting", ["success_callback", "callbacks", "_async_success_callback"])
-def test_whoever_listens_to_litellm_hears_of_the_reply(
+def test_a_callback_of_litellm_receives_the_reply(
     setting: str, play: Play, monkeypatch: pytest.MonkeyPatch, kept: list[str]
 ) -> None:
     from litellm.integrations.custom_logger import CustomLogger

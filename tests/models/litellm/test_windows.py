@@ -89,7 +89,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("text", "window"), SAID)
-def test_a_window_is_read_from_what_the_provider_says(text: str, window: Window | None) -> None:
+def test_a_window_is_read_from_the_provider_s_error(text: str, window: Window | None) -> None:
     assert parse_window(text) == window
 
 

@@ -131,7 +131,7 @@ NOT_STRICT = {
 }  # fmt: skip
 
 
-def test_a_tool_is_strict_unless_it_says_why_not():
+def test_a_tool_is_strict_unless_it_has_a_reason_not_to_be():
     assert {name for name in TABLE if not rendered(name, "responses").schema["strict"]} == NOT_STRICT
     for name in TABLE:
         rendering = rendered(name, "openai_strict")

@@ -50,7 +50,7 @@ def run_id(world, path) -> str:
 
 
 class TestLimits:
-    def test_steps_go_on(self, world, path, run_id):
+    def test_steps_continue(self, world, path, run_id):
         agent = JsonAgent(look, model=ScriptedModel(looking(3), FINAL), journal=path, max_steps=4)
         result = resumed(world, agent, run_id)
         assert (result.steps, result.stopped) == (5, "max_steps")
@@ -59,11 +59,11 @@ class TestLimits:
         ("limits", "reason"),
         [(Limits(tokens=440), "tokens"), (Limits(tool_calls=3), "tool_calls"), (Limits(steps=4), "max_steps")],
     )
-    def test_all_of_them_go_on(self, world, path, run_id, limits, reason):
+    def test_all_of_them_continue(self, world, path, run_id, limits, reason):
         agent = JsonAgent(look, model=ScriptedModel(looking(3), FINAL), journal=path, limits=limits)
         assert resumed(world, agent, run_id).stopped == reason
 
-    def test_the_time_in_which_nobody_ran_it_does_not_count(self, path, run_id):
+    def test_the_time_between_two_processes_does_not_count(self, path, run_id):
         with opened_store(path) as store:
             before, calls = time_and_calls(store, run_id)
             store.append([("UPDATE steps SET begun = begun + 1000, ended = ended + 1000 WHERE step = 3", ())])
@@ -73,7 +73,7 @@ class TestLimits:
         budget = Budget(Limits(seconds=10), before=Spent(seconds=8))
         assert 1 < budget.seconds_left(is_last=True) <= 2
 
-    def test_a_run_whose_time_was_over_has_none_when_it_goes_on(self, world, path, run_id):
+    def test_a_run_whose_time_was_over_has_none_when_it_is_resumed(self, world, path, run_id):
         with opened_store(path) as store:
             store.append([("UPDATE steps SET ended = begun + 100 WHERE step = 1", ())])
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path, limits=Limits(seconds=50))
@@ -160,7 +160,7 @@ class TestTextsBehindReferences:
             values = (body, number) if digest else (body,)
             store.append([(f"UPDATE cut SET {assigned} WHERE key = '#1'", values)])
 
-    def test_a_decision_in_another_process_is_about_the_value(self, world, path):
+    def test_a_decision_in_another_process_holds_for_the_value(self, world, path):
         [waiting] = self.pause(world, path).calls
         assert resumed(world, self.agent, runs(path)[0].id, approvals={waiting.id: True}).answer == "done"
         assert self.made == ["a.txt"]
@@ -210,7 +210,7 @@ def test_a_branch_is_awaited_like_a_run(path, run_id):
 
 
 class TestNames:
-    def test_what_becomes_of_a_run_that_cannot_be_kept_is_said_beside_the_journal(self, world, capsys, tmp_path):
+    def test_the_outcome_of_a_run_that_cannot_be_stored_is_written_beside_the_journal(self, world, capsys, tmp_path):
         place = tmp_path / "no" / "runs.db"
         with pytest.raises(JournalError, match="must exist and be writable"):
             world.run(JsonAgent(look, model=ScriptedModel(FINAL), journal=place, journal_errors="raise"), "Go")
@@ -218,13 +218,13 @@ class TestNames:
         assert world.run(agent, "Go", journal=Journal(place, sync="full"), journal_errors="warn").answer
         assert "must exist and be writable" in capsys.readouterr().err
 
-    def test_without_a_journal_it_says_nothing(self, world):
+    def test_without_a_journal_nothing_is_written(self, world):
         with pytest.raises(DefinitionError, match=r'give journal="runs.db" too'):
             JsonAgent(look, model=ScriptedModel(), journal_errors="raise")
         with pytest.raises(DefinitionError, match=r'must be "warn" or "raise"'):
             JsonAgent(look, model=ScriptedModel(), journal="runs.db", journal_errors="ignore")
 
-    def test_a_slip_of_the_pen_is_told(self, world, path, run_id):
+    def test_a_misspelt_option_is_reported(self, world, path, run_id):
         agent = JsonAgent(look, model=ScriptedModel(FINAL))
         with pytest.raises(
             TypeError,
@@ -235,13 +235,13 @@ class TestNames:
             resumed(world, agent, run_id, journal=path, uncertain="ask")
 
     @pytest.mark.parametrize("how", [{"tools": [look]}, {"instruction": "You are another."}])
-    def test_a_run_that_goes_on_takes_nothing_that_is_for_a_branch(self, world, path, run_id, how):
+    def test_a_resumed_run_takes_no_option_of_a_branch(self, world, path, run_id, how):
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path)
         with pytest.raises(TypeError, match=f"unexpected option {next(iter(how))!r}.*Options: answers, approvals, "):
             resumed(world, agent, run_id, **how)
         assert [run.state for run in runs(path)] == ["interrupted"]
 
-    def test_a_slip_of_the_pen_leaves_no_branch(self, path, run_id):
+    def test_a_misspelt_option_leaves_no_branch(self, path, run_id):
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path)
         with pytest.raises(TypeError, match=r"'tool'. Did you mean 'tools'\? Options: .*instruction.*tools"):
             agent.fork(run_id, 1, tool=[look])

@@ -83,7 +83,7 @@ def test_what_the_inner_agent_had_and_did_is_not_had_and_done_again(world, path)
             assert store.read(f"SELECT count(*) FROM {table}") == [(0,)]
 
 
-def test_somebody_can_say_what_became_of_its_calls(world, path):
+def test_a_user_can_give_the_outcomes_of_its_calls(world, path):
     stopped_in_b(world, path)
     inner = clerk(pay, final(0, "both are paid"))
     asked: list[str] = []
@@ -111,7 +111,7 @@ def test_a_changed_inner_agent_is_refused_until_somebody_decides(world, path):
     assert world.run(outer(path, clerk(pay, final(0, "ok")), final(0, "done")), None, session=session).answer == "done"
 
 
-def test_a_paused_inner_agent_goes_on_in_another_process(world, path):
+def test_a_paused_inner_agent_continues_in_another_process(world, path):
     paid: list[str] = []
 
     @tool(effect="danger")

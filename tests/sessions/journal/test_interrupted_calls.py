@@ -146,7 +146,7 @@ class TestCallsUnderWay:
         assert texts[1].startswith("OutcomeUnknown")
 
     @pytest.mark.parametrize("name", ["", "kolkata"])
-    def test_a_new_query_beside_a_waiting_call_does_not_say_that_it_was_not_run(self, world, path, name):
+    def test_a_new_query_beside_a_waiting_call_does_not_report_it_as_not_run(self, world, path, name):
         made: list[str] = []
 
         @tool(effect="write")

@@ -24,7 +24,7 @@ DONE = {"0_0": "pay a", "0_1": "mail b", "0_2": "look c", "1_0": "pay d", "1_1":
         ("postgres", "async"),
     ],
 )
-def test_a_run_that_is_killed_anywhere_goes_on(store: str, mode: str, request: pytest.FixtureRequest):
+def test_a_run_that_is_killed_anywhere_continues(store: str, mode: str, request: pytest.FixtureRequest):
     url = [request.getfixturevalue("postgres_url")] if store == "postgres" else []
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         done = subprocess.run(

@@ -130,7 +130,7 @@ def test_a_change_that_fails_leaves_it_as_it_was(old):
 
 
 @pytest.mark.parametrize(("readable_by", "writable_by"), [(0, 0), (0, 1), (1, 1)])
-def test_the_next_version_says_what_this_one_may_do(world, path, readable_by, writable_by):
+def test_the_next_version_states_what_this_one_may_do(world, path, readable_by, writable_by):
     result = world.run(agent_of(path, answer("3")), "Go")
     following = SCHEMA_VERSION + 1
     values = (following, SCHEMA_VERSION + readable_by, SCHEMA_VERSION + writable_by)

@@ -125,7 +125,7 @@ class TestDifferences:
         world.run(agent_of(*REPLIES), "Go", record=path)
         assert "the tools: add.c: added" in self.refused(world, path, agent_of(tools=[add, look]))
 
-    def test_of_what_a_policy_says(self, world, path):
+    def test_of_text_that_a_policy_writes(self, world, path):
         world.run(agent_of(*REPLIES), "Go", record=path)
         told = self.refused(world, path, agent_of(max_steps=1))
         assert "request 2 differs: message 4 (user) is new" in told
@@ -301,7 +301,7 @@ class TestDecisions:
         assert told == [True, {"at": "c"}, "not that"]
 
     @pytest.mark.parametrize("approve", [None, "ask", lambda call: pytest.fail(f"asked about {call}")])
-    def test_nobody_is_asked_again(self, world, path, approve):
+    def test_no_person_is_asked_again(self, world, path, approve):
         made = self.recorded(world, path)
         again = replayed(world, agent_of(tools=[self.wipe], approve=approve), path)
         assert (again.answer, made) == ("done", [])
@@ -310,7 +310,7 @@ class TestDecisions:
         assert told[1].endswith("wiped c")
         assert told[2] == "Denied: not that"
 
-    def test_whoever_does_it_for_real_is_asked(self, world, path):
+    def test_a_person_is_asked_where_the_effect_is_real(self, world, path):
         made = self.recorded(world, path)
         asked = []
 
