@@ -9,8 +9,6 @@ from .core.ask_person import Person as Person
 from .core.ask_person import PersonAnswer as PersonAnswer
 from .core.ask_person import ask_terminal as ask_terminal
 from .core.ask_person import describe_answer_type as describe_answer_type
-from .core.ask_person import escape_unprintable as escape_unprintable
-from .core.ask_person import is_consent as is_consent
 from .core.ask_person import read_entry as read_entry
 from .core.ask_person import read_form as read_form
 from .core.ask_person import to_form as to_form
@@ -49,6 +47,8 @@ from .core.parts import Query as Query
 from .core.parts import describe_part as describe_part
 from .core.parts import detect_media_type as detect_media_type
 from .core.parts import read_file as read_file
+from .core.pending import Pending as Pending
+from .core.pending import escape_unprintable as escape_unprintable
 from .core.portable import Json as Json
 from .core.portable import find_free_name as find_free_name
 from .core.portable import format_value as format_value
@@ -65,11 +65,12 @@ from .engine.model import Delta as Delta
 from .engine.model import Model as Model
 from .engine.model import Reply as Reply
 from .engine.model import Request as Request
-from .policies.approval import Approvals as Approvals
-from .policies.approval import Decision as Decision
-from .policies.approval import check_decisions as check_decisions
 from .policies.consult import Consult as Consult
-from .policies.questions import Questions as Questions
+from .policies.pending import Decision as Decision
+from .policies.pending import Given as Given
+from .policies.pending import join_given as join_given
+from .policies.pending import read_answers as read_answers
+from .policies.pending import read_approval as read_approval
 from .policies.questions import Respondent as Respondent
 from .policies.timeouts import set_timeout as set_timeout
 from .schemas import JsonSchema as JsonSchema
@@ -136,7 +137,6 @@ from .views.frames import CallOpened as CallOpened
 from .views.frames import CallProgress as CallProgress
 from .views.frames import Frame as Frame
 from .views.frames import FrameReader as FrameReader
-from .views.frames import PendingInput as PendingInput
 from .views.frames import Remark as Remark
 from .views.frames import RequestClosed as RequestClosed
 from .views.frames import RequestOpened as RequestOpened
@@ -144,7 +144,6 @@ from .views.frames import RunClosed as RunClosed
 from .views.frames import RunNotice as RunNotice
 from .views.frames import RunOpened as RunOpened
 from .views.frames import ThoughtPiece as ThoughtPiece
-from .views.frames import list_pending as list_pending
 from .views.history import print_lines as print_lines
 from .views.history import render_result_data as render_result_data
 from .views.html import compare_page as compare_page

@@ -7,7 +7,7 @@ from agentkit import InputRequired, Question, RunContext, ask_question
 
 RUNS: list[object] = []
 WRONG_ANSWERS = [
-    ({"call_9": 1}, r"answers: no open question has the id 'call_9'\. Open: 'call_1_1'\."),
+    ({"call_9": 1}, r"answers: nothing waits with the id 'call_9'\. Waiting: 'call_1_1'\."),
     ({"call_1_1": "two"}, r"answers\['call_1_1'\]: 'two' is not of type 'integer'\. Expected: .*for example 1"),
     ({"call_1_1": object()}, r"answers\['call_1_1'\]: Object of type object is not JSON serializable\. Expected"),
 ]

@@ -9,8 +9,9 @@ from agentkit import Paused, RunContext
 from agentkit.core.ask_person import Person
 from agentkit.core.flow import Flow, Policy
 from agentkit.core.messages import ToolCall
-from agentkit.policies.approval import Approvals, approve
+from agentkit.policies.approval import approve
 from agentkit.policies.long_results import TruncatedResults
+from agentkit.policies.pending import PendingInputs
 from agentkit.policies.taint.hidden import hide_untrusted
 from agentkit.policies.taint.policy import UntrustedSetting, guard_untrusted
 from agentkit.testing import ScriptedModel, answer
@@ -37,7 +38,7 @@ class Guarded(Turns):
         super().__init__(ScriptedModel(*replies, answer("Done.")), *tools, query=query)
         self.setting = setting
         self.decide = decide
-        self.approvals = Approvals()
+        self.inputs = PendingInputs()
         self.kept = kept or TruncatedResults()
         self.extracts = iter(extracts)
         self.extracted: list[tuple[Any, str, str]] = []
@@ -52,9 +53,9 @@ class Guarded(Turns):
     @property
     def policies(self) -> tuple[Policy, ...]:
         """The policies, the innermost first."""
-        hide = hide_untrusted(self.messages, self.kept, self._extract, RunContext(None), approvals=self.approvals)
-        guard = guard_untrusted(self.messages, setting=self.setting, approvals=self.approvals)
-        return (*([hide] if self.setting == "hidden" else []), guard, approve(self.decide, self.approvals))
+        hide = hide_untrusted(self.messages, self.kept, self._extract, RunContext(None), inputs=self.inputs)
+        guard = guard_untrusted(self.messages, setting=self.setting, inputs=self.inputs)
+        return (*([hide] if self.setting == "hidden" else []), guard, approve(self.decide, self.inputs))
 
     def guarded(self) -> Flow[Any]:
         """Return the flow under its policies, to be driven inside of a tool."""

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from .. import AgentkitError, Audio, DefinitionError, Document, Image, JsonAgent, Paused, Question, Session
+from .. import AgentkitError, Audio, DefinitionError, Document, Image, JsonAgent, Paused, Question, Session, ToolCall
 from ..events import Event
 from ..extend import (
     SIMPLE_TYPES,
     ContentPart,
     FrameReader,
     LiveRespondent,
-    PendingInput,
+    Pending,
     PersonAnswer,
     Query,
     RunClosed,
@@ -28,7 +28,6 @@ from ..extend import (
     detect_media_type,
     enclose,
     explain_answer,
-    list_pending,
     mask,
     read_entry,
     read_form,
@@ -60,7 +59,7 @@ class EditorSession:
         self.servers = servers
         self.interrupted = interrupted
         self._cancelled: asyncio.Event | None = None
-        self._asked: PendingInput | None = None
+        self._asked: Pending | None = None
 
     def cancel(self) -> None:
         """Stop the turn that is working; do nothing without one."""
@@ -92,7 +91,7 @@ class EditorSession:
         encoder = UpdateEncoder()
 
         async def ask(question: Question) -> Any:
-            (entry,) = list_pending((), [question], {})
+            entry = Pending(question.id, ToolCall(question.id, ""), question.text, question.schema).masked()
             form = form_of(entry) if has_forms else None
             if form is None:
                 return Paused
@@ -103,7 +102,7 @@ class EditorSession:
         given = {}
         content: Query | None = None if query == CONTINUE_COMMAND else query
         if self._asked is not None and content is not None:
-            question = next((one for one in self.session.questions if one.id == self._asked.id), None)
+            question = next((one for one in self.session.pending if one.id == self._asked.id), None)
             if question is not None and isinstance(query, str):
                 value = read_entry(question.schema, query)
                 if problem := explain_answer(question, value):
@@ -178,20 +177,19 @@ class EditorSession:
             stop.cancel()
 
     async def _ask(
-        self, client: Any, encoder: UpdateEncoder, pending: Sequence[PendingInput], *, has_forms: bool
+        self, client: Any, encoder: UpdateEncoder, pending: Sequence[Pending], *, has_forms: bool
     ) -> dict[str, Any]:
         """Return the options with which the run continues; an empty dict if it waits on.
 
         Decisions come first.  An editor without forms shows one question, and the next prompt answers it.
         """
-        approvals = {}
-        answers = {}
-        for entry in (entry for entry in pending if entry.schema is None):
+        answers: dict[str, Any] = {}
+        for entry in (entry for entry in pending if entry.is_approval):
             if (decision := await ask_permission(client, self.id, entry, encoder)) is None:
                 return {}
-            approvals[entry.id] = decision
-        if approvals:
-            return {"approvals": approvals}
+            answers[entry.id] = decision
+        if answers:
+            return {"answers": answers}
         for entry in pending:
             form = form_of(entry) if has_forms else None
             if form is None:
@@ -227,9 +225,7 @@ REJECT = "reject"
 MAX_OPTION_CHARS = 80
 
 
-async def ask_permission(
-    client: Any, session: str, pending: PendingInput, encoder: UpdateEncoder
-) -> PersonAnswer | None:
+async def ask_permission(client: Any, session: str, pending: Pending, encoder: UpdateEncoder) -> PersonAnswer | None:
     """Return the person's decision about a call; None if the client cancelled the question."""
     for update in encoder.announce(pending):
         await client.session_update(session, update)
@@ -251,7 +247,7 @@ async def ask_permission(
     return PersonAnswer(chosen in (ALLOW_OPTION, ALLOW_VALUES), "values" if chosen == ALLOW_VALUES else "call")
 
 
-async def ask_form(client: Any, session: str, pending: PendingInput, form: Mapping[str, Any]) -> tuple[Any, ...]:
+async def ask_form(client: Any, session: str, pending: Pending, form: Mapping[str, Any]) -> tuple[Any, ...]:
     """Ask a question in a form; return the answer in a tuple, an empty one if the person gave none."""
     mode = schema.ElicitationFormSessionMode(
         session_id=session, requested_schema=schema.ElicitationSchema.model_validate(form)
@@ -260,12 +256,12 @@ async def ask_form(client: Any, session: str, pending: PendingInput, form: Mappi
     content = getattr(response, "content", None)
     if response.action != "accept" or content is None:
         return ()
-    return (read_form(pending.schema or {}, content),)
+    return (read_form(pending.schema, content),)
 
 
-def form_of(pending: PendingInput) -> Mapping[str, Any] | None:
+def form_of(pending: Pending) -> Mapping[str, Any] | None:
     """Return the schema of the form for a question; None if a form cannot ask for such a value."""
-    form = to_form(pending.schema or {})
+    form = to_form(pending.schema)
     if not all(map(_is_field, form["properties"].values())):
         return None
     try:
@@ -284,9 +280,9 @@ def _is_field(wanted: Any) -> bool:
     return wanted.get("type") in SIMPLE_TYPES or (wanted.get("type") == "array" and is_choice)
 
 
-def describe_question(pending: PendingInput) -> str:
+def describe_question(pending: Pending) -> str:
     """Return a question as text, for an editor without forms."""
-    return f"{pending.text}\n\n(Your next message is the answer: {describe_answer_type(pending.schema or {})}.)\n\n"
+    return f"{pending.text}\n\n(Your next message is the answer: {describe_answer_type(pending.schema)}.)\n\n"
 
 
 PART_TYPES: Sequence[type[ContentPart]] = (Image, Document, Audio)

@@ -11,7 +11,7 @@ from ..extend import (
     CallOpened,
     CallProgress,
     Frame,
-    PendingInput,
+    Pending,
     Remark,
     RunClosed,
     RunNotice,
@@ -65,17 +65,18 @@ class UpdateEncoder:
             case RunClosed(agent=""):
                 self.closed = frame
 
-    def announce(self, pending: PendingInput) -> Iterator[Update]:
+    def announce(self, pending: Pending) -> Iterator[Update]:
         """Yield the update that shows a call which waits for a decision, unless it is shown."""
         if pending.id not in self._known:
             self._known.add(pending.id)
-            arguments = _read_arguments(pending.arguments)
+            arguments = _read_arguments(pending.call.arguments)
             shown = {"status": "pending", "raw_input": arguments, "content": write_pending(pending)}
             yield acp.start_tool_call(pending.id, self.title_of(pending), kind="execute", **shown)
 
-    def title_of(self, call: PendingInput) -> str:
+    def title_of(self, pending: Pending) -> str:
         """Return the line that an editor shows for a call that waits."""
-        return self._title(call.id.rpartition("/")[0], call.tool, call.written or call.arguments)
+        call = pending.call
+        return self._title(pending.id.rpartition("/")[0], call.name, call.written or call.arguments)
 
     def _open_call(self, frame: CallOpened) -> Update:
         kind = TOOL_KINDS.get(frame.effect, "other")
@@ -91,9 +92,9 @@ class UpdateEncoder:
         return line if len(line) <= MAX_TITLE_CHARS else f"{line[:MAX_TITLE_CHARS]}..."
 
 
-def write_pending(pending: PendingInput) -> list[Any]:
+def write_pending(pending: Pending) -> list[Any]:
     """Return what the editor shows of a call that waits: why, and what others wrote in its arguments."""
-    return [part for text in (pending.text, *pending.references) for part in _texts(text)]
+    return [part for text in (pending.reason, *pending.references) for part in _texts(text)]
 
 
 def _texts(text: str) -> list[Any]:

@@ -209,8 +209,9 @@ class JsonAgent(Generic[T]):
         Args:
             query: The question, a text or a list of texts, `Image`, `Document` and `Audio`.  Without one the session
                 continues where it stopped.
-            how: Options of this call: `model`; `session` for another conversation; `approvals`, decisions about
-                pending calls, by calls or ids; `answers` to open questions, by ids; `journal` as for the agent;
+            how: Options of this call: `model`; `session` for another conversation; `answers` to what a paused
+                run waits for, by the ids of `Paused.pending`; `approvals`, the same for decisions about calls alone;
+                `journal` as for the agent;
                 `record`, a file for `replay`; `label` of a query of others; and `RunSettings`.
 
         Raises:

@@ -1,6 +1,6 @@
 """A run inside a tool call: it belongs to the enclosing run, whether the agent is the tool or a function calls it.
 
-Its events, usage, approvals, questions and journal are parts of the enclosing run's.  An agent that is a tool has the
+Its events, usage, pending inputs and journal are parts of the enclosing run's.  An agent that is a tool has the
 id of its call; one that a function calls has an id inside that call, "outer/inner" (see `ParentCall`).  When the
 enclosing run continues, the function runs again: agents that had answered return that answer, and the others continue.
 """
@@ -19,20 +19,20 @@ from ..core.flow import Event
 from ..core.labels import Label
 from ..core.messages import ToolCall, calls_of, user
 from ..engine.result import Result, RunFinished, SubRun
-from ..policies.approval import Approvals, Approver, make_pause_error
+from ..policies.approval import Approver
 from ..policies.nesting import ParentCall
-from ..policies.questions import Respondent, describe_pause
+from ..policies.pending import PendingInputs, make_pause
 from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import JournalError
 from ..sessions.journal.run_info import RunInfo
 from ..sessions.journal.setup import read_setup
 from ..sessions.journal.writer import JournaledConversation, JournalWriter, StoredAnswer
-from ..sessions.session import Session, put_inside
+from ..sessions.session import Session
 from .options import RunRequest
 from .spec import AgentSpec
 
-ADOPTED = ("messages", "usage", "cut", "inbox", "approvals", "asked", "handed", "journaled", "_own")
+ADOPTED = ("messages", "usage", "cut", "inbox", "inputs", "handed", "journaled", "_own")
 """The parts of a session that continue in another one."""
 
 
@@ -72,7 +72,7 @@ class InnerRun:
     key: str
     query: str
     parent: ParentCall
-    approvals: Approvals
+    inputs: PendingInputs
     can_pause: bool
     request: RunRequest
 
@@ -81,12 +81,12 @@ class InnerRun:
         """Return the run as it begins, or as it continues where it stopped."""
         approver = enclosing(Approver)
         outer = enclosing(JournalWriter)
-        approvals = approver.approvals if approver else Approvals()
+        inputs = approver.inputs if approver else PendingInputs()
         query = request.query or ""
-        key = parent.call.id if request.tool else _claim(spec, query, parent, approvals, outer)
+        key = parent.call.id if request.tool else _claim(spec, query, parent, inputs, outer)
         name = request.tool or parent.call.name
         can_pause = approver is not None
-        inner = cls(name, key, query, parent, approvals, can_pause, request)
+        inner = cls(name, key, query, parent, inputs, can_pause, request)
         inner.request = replace(inner._continue(outer), report=inner.report)
         return inner
 
@@ -94,10 +94,10 @@ class InnerRun:
         """Return the request that continues the run; the given one, with the journal attached, if it is new."""
         request = self.request
         session = self.request.session
-        found: Session | None = self.approvals.nested.pop(self.key, None)
+        found: Session | None = self.inputs.nested.pop(self.key, None)
         if writer is not None and session.journaled is None and (found is None or found.journaled is None):
             found = _resume(writer, self.key) or found
-        if found is None and (stored := self.approvals.inner_answers.get(self.key)):
+        if found is None and (stored := self.inputs.inner_answers.get(self.key)):
             calls = tuple(ToolCall(*entry) for entry in stored["calls"])
             ended = RunInfo("", answer=stored["value"], stopped=stored["stopped"], steps=stored["steps"])
             answer = StoredAnswer(ended, calls)
@@ -110,15 +110,12 @@ class InnerRun:
             session.journaled = JournaledConversation(journal, origin=_origin(writer, self.key))
         if found is None or not found.messages:
             return request
-        respondent = enclosing(Respondent)
-        decisions = self.approvals.take_inner(self.key)
-        answers = respondent.questions.take_inner(self.key, session.questions) if respondent else {}
-        return replace(request, query=None, message=None, approvals=decisions, answers=answers)
+        return replace(request, query=None, message=None, answers=self.inputs.take_inner(self.key, session.pending))
 
     def report(self, event: Event) -> None:
         """Emit an event of the run in the enclosing run, and store its answer."""
         if isinstance(event, RunFinished) and not self.request.tool and self.request.stored is None:
-            self.approvals.inner_answers[self.key] = _describe_answer(event.result)
+            self.inputs.inner_answers[self.key] = _describe_answer(event.result)
         parent = "" if self.request.tool else self.parent.call.id
         self.parent.context.emit(SubRun(self.name, self._call, event, parent))
 
@@ -128,12 +125,12 @@ class InnerRun:
         A conversation that paused continues in that journal.
         """
         session = self.request.session
-        stored = self.approvals.inner_answers.get(self.key)
+        stored = self.inputs.inner_answers.get(self.key)
         outer = enclosing(EnclosingCall) if self.request.query is None else None
         if outer is not None:  # a run that only repeats its answer does not label what it had read
             read = Label.from_dict(stored["label"]) if stored else Origins(session.messages, outer).whole_label
             outer.origin.add(read)
-        if session.journaled is not None and session.journaled.origin and self.key not in self.approvals.nested:
+        if session.journaled is not None and session.journaled.origin and self.key not in self.inputs.nested:
             session.journaled = None
 
     @property
@@ -144,16 +141,13 @@ class InnerRun:
 
     def pause(self, error: Paused) -> InnerPaused:
         """Store the session for the enclosing run to continue; return the exception that pauses that run."""
-        if isinstance(error, InnerPaused) and not error.calls and not error.questions:
+        if isinstance(error, InnerPaused) and not error.pending:
             return error
         session = self.request.session
-        self.approvals.nested[self.key] = session
-        calls = put_inside(self.key, session.waiting)
-        questions = put_inside(self.key, session.questions)
-        described = make_pause_error(calls, {}) if calls else describe_pause(questions) if questions else error
-        pause = InnerPaused(str(described))
-        pause.calls = tuple(calls)
-        pause.questions = tuple(questions)
+        self.inputs.nested[self.key] = session
+        pending = tuple(entry.inside(self.key) for entry in session.pending)
+        pause = InnerPaused(str(make_pause(pending) if pending else error))
+        pause.pending = pending
         pause.session = session
         return pause
 
@@ -176,22 +170,22 @@ def _origin(writer: JournalWriter, key: str) -> str:
     return f"{writer.run}/{key}"
 
 
-def _claim(spec: AgentSpec, query: str, parent: ParentCall, approvals: Approvals, writer: JournalWriter | None) -> str:
+def _claim(spec: AgentSpec, query: str, parent: ParentCall, inputs: PendingInputs, writer: JournalWriter | None) -> str:
     """Return the id of a run that a function begins; several with the same query are distinguished by their agents."""
     base = parent.name(query)
     recorded = writer.inner if writer else {}
-    known = [key for key in {**recorded, **approvals.nested, **approvals.inner_answers} if key.startswith(base)]
+    known = [key for key in {**recorded, **inputs.nested, **inputs.inner_answers} if key.startswith(base)]
     if len(known) < 2:
         return parent.claim(query)
 
     def has_instruction(key: str) -> bool:
-        if key in approvals.nested:
-            return bool(approvals.nested[key].messages[0].get("content") == spec.instruction)
+        if key in inputs.nested:
+            return bool(inputs.nested[key].messages[0].get("content") == spec.instruction)
         if writer is not None and key in recorded:
             with opened_store(writer.conversation.journal.path) as store:
                 setup = read_setup(store, recorded[key])
             return setup is not None and setup.instruction == spec.instruction
-        return bool(approvals.inner_answers[key]["instruction"] == spec.instruction)
+        return bool(inputs.inner_answers[key]["instruction"] == spec.instruction)
 
     return parent.claim(query, filter(has_instruction, sorted(known)))
 

@@ -14,8 +14,8 @@ from ..core.labels import USER, Label, with_label
 from ..core.messages import Message, ToolCall, user
 from ..core.parts import Query, read_query
 from ..engine.model import Model
-from ..policies.approval import Decision, StoredDecision
 from ..policies.limits import Limits
+from ..policies.pending import Decision, Given, StoredDecision, join_given
 from ..policies.taint.origins import EnclosingCall
 from ..sessions.journal.location import Journal, JournalErrors, JournalLocation, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
@@ -42,14 +42,13 @@ class RunRequest:
     query: str | None
     session: Session
     message: Message | None = None
-    approvals: Approved = None
     stream: bool = False
     model: ModelChoice = None
     journal: JournalLocation = None
     record: str | os.PathLike[str] | None = None
     replay: Replay | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    answers: Mapping[str, Any] | None = None
+    answers: Given | None = None
     tool: str = ""
     """The name of the tool that the agent is, where the run is such a call."""
     stored: StoredAnswer | None = None
@@ -85,7 +84,7 @@ class RunOptions(RunSettings, total=False):
     model: ModelChoice
     session: Session | None
     approvals: Approved
-    answers: Mapping[str, Any] | None
+    answers: Given | None
     journal: JournalLocation
     journal_errors: JournalErrors | None
     record: str | os.PathLike[str] | None
@@ -103,7 +102,7 @@ class ResumeOptions(RunSettings, total=False):
 
     model: ModelChoice
     approvals: Approved
-    answers: Mapping[str, Any] | None
+    answers: Given | None
     journal: JournalLocation
     on_uncertain: Uncertain
     changed: Changed
@@ -144,7 +143,8 @@ def make_request(agent: Agent, query: Query | None, how: RunOptions, *, stream: 
     request = query_request(query, session, how.get("label"), stream=stream)
     if not how:
         return request
-    given: dict[str, Any] = {name: how.get(name) for name in ("approvals", "answers", "model", "record")}
+    given: dict[str, Any] = {name: how.get(name) for name in ("model", "record")}
+    given["answers"] = join_given(how.get("approvals"), how.get("answers"))
     journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
     return replace(request, journal=journal, settings=_settings_of(how), **given)
 
@@ -245,10 +245,8 @@ def _continue_run(run_id: str, journal: Journal, how: ResumeOptions) -> RunReque
     changed = how.get("changed", "refuse")
     session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
     settings = _settings_of(how)
-    answers = how.get("answers")
-    approvals = how.get("approvals")
-    model = how.get("model")
-    return RunRequest(None, session, approvals=approvals, model=model, settings=settings, answers=answers)
+    answers = join_given(how.get("approvals"), how.get("answers"))
+    return RunRequest(None, session, model=how.get("model"), settings=settings, answers=answers)
 
 
 def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:

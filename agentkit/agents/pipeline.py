@@ -98,20 +98,20 @@ def policies_of_run(
     """
     settings = spec.settings
     backends = spec.backends
-    approvals = session.approvals
+    inputs = session.inputs
     extract = partial(spec.extract, spec)
     is_hidden = settings.untrusted == "hidden"
-    hide = partial(hide_untrusted, approvals=approvals, keeping=list_handoff_names(spec.handoffs))
+    hide = partial(hide_untrusted, inputs=inputs, keeping=list_handoff_names(spec.handoffs))
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
         *([hide(run.history, session.cut, extract, context)] if is_hidden else []),
         # after the truncation: the delimiters enclose what is shown
-        guard_untrusted(run.history, setting=settings.untrusted, approvals=approvals, recorded=recorded),
+        guard_untrusted(run.history, setting=settings.untrusted, inputs=inputs, recorded=recorded),
         _limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
         request_final_answer(context),
         _DETECT_LOOPS,
-        approve(settings.approve, approvals),  # no question about a call that will not run
+        approve(settings.approve, inputs),  # no question about a call that will not run
         # after the final request, whose answer is not checked
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
         # outside of the checks: a hand-off is not an answer
@@ -125,7 +125,7 @@ def policies_of_run(
         # next to the model: it sees every request that is made
         limit(settings.limits, settings.max_steps, run.budgets, run.spent),
         # outside of the limits: a call that runs again with its answers counts once
-        answer_questions(settings.on_question, session.asked),
+        answer_questions(settings.on_question, inputs),
         _ENCLOSE_CALLS,
     )
 

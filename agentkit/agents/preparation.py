@@ -42,7 +42,7 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
     backend, note = spec.backends.choose(request.model, spec.model)
     session = request.session
     run = Run(backend.name, session.messages, spec.listeners)
-    turn = session.turn(spec.instruction, request.message, request.approvals, request.answers)
+    turn = session.turn(spec.instruction, request.message, request.answers)
     with run.reporting_end(), turn, _persist(spec, request, run) as policies:
         run.handed = [*session.handed]
         before = session.usage if session.journaled is None else session.journaled.base
@@ -153,7 +153,7 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
         policies: tuple[Policy, ...] = ()
         if request.replay is not None:
             policies = (request.replay.policy,)
-            session.approvals.decisions.update(request.replay.decisions)
+            session.inputs.decisions.update(request.replay.decisions)
         elif conversation := session.journaled if place is None else conversation_in(session, place):
             if stored := conversation.stored if request.query is None else None:
                 run.run_id = stored.run.id

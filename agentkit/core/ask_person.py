@@ -17,40 +17,13 @@ from typing import Any, Literal, TypeAlias
 
 from .errors import Paused
 from .host import find_kernel
-from .messages import ReferencedValue, ToolCall
+from .messages import ToolCall
+from .pending import Pending, escape_unprintable
 from .questions import Question
 from .threads import is_cancelled
 
 Scope: TypeAlias = Literal["call", "values", "recipients"]
 """What a person allows: this call; also later calls of the tool with the same values, or to the same recipients."""
-
-
-@dataclass(frozen=True, slots=True)
-class UntrustedValue:
-    """A value of a call that comes neither from the user nor from a trusted tool, or that its recipient may not read.
-
-    `where` is its place in the arguments. `origin` is the tool whose result contains it, "" if the model wrote it, and
-    `passage` the value in that result, with some characters around it. `is_destination` is set for a recipient, an
-    address, a path or an account. `readers` are set if the call waits because only they may read the text that has the
-    value.
-    """
-
-    where: str
-    value: str | int | float
-    origin: str = ""
-    passage: str = ""
-    is_destination: bool = False
-    readers: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCall:
-    """A call that a person is asked about, why, and what was wrong with the arguments that the person gave last."""
-
-    call: ToolCall
-    reason: str = ""
-    untrusted: tuple[UntrustedValue, ...] = ()
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +47,13 @@ MAX_CONSENT_CHARS = 40
 _NUMBERED = re.compile(r"(?P<numbers>\d{1,3}(?:[ ,]+\d{1,3})*)[ :]+(?P<words>\S.*)", re.DOTALL)
 
 
-def make_question(pending: Sequence[PendingCall]) -> str:
+def make_question(pending: Sequence[Pending]) -> str:
     """Return the question that stands after the calls."""
-    untrusted = [value for call in pending for value in call.untrusted]
+    allowable = [value for entry in pending for value in entry.allowable]
     options = ["y", "n"]
-    if untrusted:
+    if allowable:
         options.append("v (y, also for these values from now on)")
-    if any(value.is_destination for value in untrusted):
+    if any(value.is_destination for value in allowable):
         options.append("r (y, also for these recipients from now on)")
     if len(pending) == 1:
         return f'Allow it? {", ".join(options)}, a reason to refuse it, or other arguments as {{"...": ...}}: '
@@ -90,7 +63,7 @@ def make_question(pending: Sequence[PendingCall]) -> str:
     )
 
 
-def read_decisions(entry: str, pending: Sequence[PendingCall]) -> dict[int, PersonAnswer]:
+def read_decisions(entry: str, pending: Sequence[Pending]) -> dict[int, PersonAnswer]:
     """Return the decisions of an answer by the calls' indices; raise `ValueError` if it cannot be read."""
     places = range(len(pending))
     words = entry.strip()
@@ -105,15 +78,15 @@ def read_decisions(entry: str, pending: Sequence[PendingCall]) -> dict[int, Pers
     return {place: _read_words(words, pending[place], is_alone=len(chosen) == 1) for place in chosen} if words else {}
 
 
-def _read_words(words: str, pending: PendingCall, *, is_alone: bool) -> PersonAnswer:
+def _read_words(words: str, pending: Pending, *, is_alone: bool) -> PersonAnswer:
     lower = words.lower()
     if is_consent(words):
         return PersonAnswer(True)
     if lower in ("n", "no"):
         return PersonAnswer(False)
-    if lower == "v" and pending.untrusted:
+    if lower == "v" and pending.allowable:
         return PersonAnswer(True, "values")
-    if lower == "r" and any(value.is_destination for value in pending.untrusted):
+    if lower == "r" and any(value.is_destination for value in pending.allowable):
         return PersonAnswer(True, "recipients")
     if not words.startswith("{"):
         if len(words) == 1:  # a typing error, not a reason
@@ -204,8 +177,6 @@ if sys.platform == "win32":
 else:
     import termios
 
-MAX_ARGUMENT_CHARS = 10_000
-"""Characters of one argument that the person is shown."""
 MAX_ANSWER_BYTES = 65_536
 """Bytes of an answer that are read at once."""
 QUIET_INPUT_SECONDS = 0.15
@@ -229,10 +200,10 @@ class Person:
 
     def __call__(self, call: ToolCall) -> bool | str | dict[str, Any] | type[Paused]:
         """Return the person's decision about one call; see `ask_about`."""
-        answers = self.ask_about([PendingCall(call)])
+        answers = self.ask_about([Pending.decision(call)])
         return answers[call.id].decision if answers else Paused
 
-    def ask_about(self, pending: Sequence[PendingCall]) -> dict[str, PersonAnswer]:
+    def ask_about(self, pending: Sequence[Pending]) -> dict[str, PersonAnswer]:
         """Ask one question about all these calls, again until each has an answer; return the answers by call id.
 
         Some are missing if there is no terminal or its input has ended.
@@ -332,51 +303,12 @@ def _has_input(seconds: float) -> bool:
     return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 
-def describe_calls(pending: Sequence[PendingCall]) -> str:
+def describe_calls(pending: Sequence[Pending]) -> str:
     """Return the calls as text for a person, numbered if there are several, each with its reason."""
     parts = []
     for number, entry in enumerate(pending, 1):
-        text = describe_call(entry.call)
-        lines = [f"{number}. {text}" if len(pending) > 1 else text]
+        lines = [f"{number}. {entry.text}" if len(pending) > 1 else entry.text]
         lines += [escape_unprintable(f"  It waits: {entry.reason}")] if entry.reason else []
         lines += [escape_unprintable(f"  {entry.problem}")] if entry.problem else []
         parts.append("\n".join(lines))
     return "\n".join(parts)
-
-
-def describe_call(call: ToolCall) -> str:
-    """Return the call as text for a person: one line per argument, with control characters escaped.
-
-    A line for each reference follows, with its value as a JSON text, which the value cannot close.
-    """
-    given = call.written or call.arguments
-    try:
-        arguments = json.loads(given)
-    except ValueError:
-        arguments = given
-    entries = arguments.items() if isinstance(arguments, dict) else [("arguments", arguments)]
-    lines = [f"The agent wants to call {escape_unprintable(call.name)}:"]
-    for key, value in entries:
-        lines.append(f"  {escape_unprintable(str(key))}: {_show_ends(json.dumps(value, ensure_ascii=False))}")
-    return "\n".join([*lines, *(f"  {describe_reference(entry)}" for entry in call.references)])
-
-
-def describe_reference(entry: ReferencedValue) -> str:
-    """Return a reference with its value, marked as text of others; the value is a JSON text, which it cannot close."""
-    value = _show_ends(json.dumps(entry.value, ensure_ascii=False, default=str))
-    return f"{entry.reference} is {value} (text of others, from {escape_unprintable(entry.source)})"
-
-
-def _show_ends(text: str) -> str:
-    """Return the escaped text; of a long one the head and the tail, because both can decide about a call."""
-    if len(text) <= MAX_ARGUMENT_CHARS:
-        return escape_unprintable(text)
-    half = MAX_ARGUMENT_CHARS // 2
-    left_out = f"... ({len(text) - 2 * half:,} characters left out) ..."
-    return f"{escape_unprintable(text[:half])}{left_out}{escape_unprintable(text[-half:])}"
-
-
-def escape_unprintable(text: str, max_chars: int = MAX_ARGUMENT_CHARS) -> str:
-    """Escape what moves the cursor or reverses the writing direction, and truncate to `max_chars` characters."""
-    shown = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text[:max_chars])
-    return shown if len(text) <= max_chars else f"{shown}... ({len(text) - max_chars:,} more characters)"

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
+from .pending import Pending
 from .questions import Question
 
 ModelErrorKind: TypeAlias = Literal[
@@ -134,14 +135,22 @@ class Paused(RunError):
     """The run waits for a person, who decides about tool calls or answers questions; run the session to continue.
 
     Attributes:
-        calls: The calls that wait for a decision.
-        questions: The questions of tools that wait for an answer.
-        session: The session to run again, with `approvals={call.id: True}` or `answers={question.id: value}`, say.
+        pending: What the run waits for: decisions about calls, then answers to questions.
+        session: The session to run again, with `answers={pending.id: True}`, say.
     """
 
-    calls: Sequence[ToolCall] = ()
-    questions: Sequence[Question] = ()
+    pending: Sequence[Pending] = ()
     session: Any = None
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that wait for a decision."""
+        return tuple(entry.call for entry in self.pending if entry.is_approval)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions of tools that wait for an answer."""
+        return tuple(entry.question for entry in self.pending if not entry.is_approval)
 
 
 class InnerPaused(Paused):

@@ -138,7 +138,7 @@ class Client:
         paused = [run for run, status in read.items() if status.state == "paused"]
         for run, later in find_superseded(self._database.store, paused).items():
             error = f"its conversation was continued by run {later}" if later else "its conversation was continued"
-            read[run] = replace(read[run], state="superseded", error=error, calls=(), questions=())
+            read[run] = replace(read[run], state="superseded", error=error, pending=())
         return [read[run] for run in wanted if run in read]
 
     def _list(self, **which: Any) -> Sequence[Any]:

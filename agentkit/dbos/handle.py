@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from .. import Paused, Question, RunError, RunStopped, ToolCall, Usage
-from ..extend import Approvals, Decision, Questions, ReferencedValue, check_decisions, run_in_thread
+from ..extend import Decision, Given, Pending, join_given, read_answers, run_in_thread
 from .work import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")
@@ -36,8 +36,7 @@ class RunStatus:
         query: The question.
         answer: The answer as JSON data.
         error: Why there is no answer.
-        calls: The calls that wait for a decision.
-        questions: The questions that wait for an answer.
+        pending: What the run waits for: decisions about calls, then answers to questions.
         in_doubt: Calls that a worker had begun when it died: it is not known whether they had an effect.
         changes: How the agent differs from the one that began the run, if another version continued it.
         worker: The worker that has the run, or had it last.
@@ -54,8 +53,7 @@ class RunStatus:
     query: str = ""
     answer: Any = None
     error: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    questions: tuple[Question, ...] = ()
+    pending: tuple[Pending, ...] = ()
     in_doubt: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     worker: str = ""
@@ -64,6 +62,16 @@ class RunStatus:
     steps: int = 0
     submitted: float = 0.0
     ended: float | None = None
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that wait for a decision."""
+        return tuple(entry.call for entry in self.pending if entry.is_approval)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions that wait for an answer."""
+        return tuple(entry.question for entry in self.pending if not entry.is_approval)
 
     @property
     def age(self) -> float:
@@ -89,8 +97,7 @@ def read_status(found: Sequence[Any]) -> RunStatus:
         work.query,
         outcome.get("answer"),
         error,
-        tuple(map(_read_call, outcome.get("calls", ()))),
-        tuple(Question(one["text"], one["schema"], one["id"]) for one in outcome.get("questions", ())),
+        tuple(map(Pending.from_dict, _list_waiting(outcome))),
         tuple(outcome.get("in_doubt", ())),
         tuple(outcome.get("changes", ())),
         outcome.get("worker") or last.executor_id or "",
@@ -102,10 +109,11 @@ def read_status(found: Sequence[Any]) -> RunStatus:
     )
 
 
-def _read_call(data: Mapping[str, Any]) -> ToolCall:
-    """Return a call that waits, with what others wrote in its arguments."""
-    references = tuple(ReferencedValue(**entry) for entry in data.get("references", ()))
-    return ToolCall(**{**data, "references": references})
+def _list_waiting(outcome: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a run waits for; rows of older versions have calls and questions, and these without their calls."""
+    calls = [{"call": call} for call in outcome.get("calls", ())]
+    unknown = {"id": "", "name": ""}
+    return [*outcome.get("pending", ()), *calls, *({"call": unknown, **one} for one in outcome.get("questions", ()))]
 
 
 def _status_without_work(first: Any, last: Any) -> RunStatus:
@@ -149,20 +157,11 @@ def answer_of(status: RunStatus) -> Any:
         return status.answer
     if status.state == "paused":
         pause = Paused(status.error or f"run {status.id} waits for a person")
-        pause.calls = status.calls
-        pause.questions = status.questions
+        pause.pending = status.pending
         raise pause
     error = RunStopped if status.state == "stopped" else RunError
     state = f"is {status.state}" if status.state in ("dead", "superseded", "deleted") else status.state
     raise error(f"run {status.id} {state}: {status.error or 'cancelled'}")
-
-
-def check_given(
-    approvals: Mapping[str, Any], answers: Mapping[str, Any], calls: Iterable[ToolCall], questions: Sequence[Question]
-) -> None:
-    """Raise `RunError` for a decision or an answer that the paused run would refuse."""
-    Approvals().accept(approvals, calls)
-    Questions().accept(answers, questions)
 
 
 EVENT_SECONDS = 0.1
@@ -264,34 +263,29 @@ class RunHandle:
         wanted = [call if isinstance(call, str) else call.id for call in calls]
         self.proceed(approvals=dict.fromkeys(wanted or [call.id for call in self.status.calls], decision))
 
-    def answer(self, question: Question | str, value: Any) -> None:
-        """Continue a paused run with the answer to a question, or to its id."""
-        self.proceed(answers={question if isinstance(question, str) else question.id: value})
+    def answer(self, pending: Pending | Question | str, value: Any) -> None:
+        """Continue a paused run with an answer to what it waits for, or to its id."""
+        self.proceed(answers={pending if isinstance(pending, str) else pending.id: value})
 
-    def proceed(
-        self, *, approvals: Mapping[str, Decision] | None = None, answers: Mapping[str, Any] | None = None
-    ) -> None:
-        """Continue a paused run with several decisions and answers, by the ids of calls and questions.
+    def proceed(self, *, answers: Given | None = None, approvals: Given | None = None) -> None:
+        """Continue a paused run with several decisions and answers, by the ids of what it waits for.
+
+        `approvals` are decisions about calls alone.
 
         Raises:
             RunError: The run is not paused, an id is not among those that wait, or a decision or an answer is not
                 valid.  The run stays paused.
             DefinitionError: A yes is given as a text, which would refuse the call.
         """
-        check_decisions(approvals or {})
         status = self.status
         if status.state != "paused":
             why = f" ({status.error})" if status.state == "superseded" else ""
             raise RunError(f"run {self.id} is {status.state}{why}: only a paused run takes decisions and answers")
-        given = {*(approvals or {}), *(answers or {})}
-        waiting = {*(call.id for call in status.calls), *(question.id for question in status.questions)}
-        if not given or given - waiting:
-            listed = ", ".join(sorted(waiting)) or "none"
-            raise RunError(
-                f"run {self.id}: nothing waits with the id {', '.join(sorted(given - waiting))!r}. Waiting: {listed}"
-            )
-        check_given(approvals or {}, answers or {}, status.calls, status.questions)
-        self._continue(approvals or {}, answers or {})
+        given = read_answers(join_given(approvals, answers), status.pending)
+        if not given:
+            listed = ", ".join(repr(entry.id) for entry in status.pending) or "none"
+            raise RunError(f"run {self.id}: no answer is given. Waiting: {listed}.")
+        self._continue(given)
 
     async def aproceed(self, **given: Any) -> None:
         """Do `proceed` on the running event loop."""
@@ -301,11 +295,11 @@ class RunHandle:
         """Put a run that failed, was stopped or is dead into the queue again; completed steps are not repeated."""
         if (state := self.status.state) not in ENDED or state == "finished":
             raise RunError(f"run {self.id} is {state}: only a failed, stopped or dead run is retried")
-        self._continue({}, {})
+        self._continue({})
 
-    def _continue(self, approvals: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
+    def _continue(self, answers: Mapping[str, Any]) -> None:
         last = max(self.queue.workflows(self.id), key=continuation_number)
-        work = replace(work_of(last), approvals=approvals, answers=answers)
+        work = replace(work_of(last), answers=answers)
         number = continuation_number(last) + 1
         if not self.queue.continue_run(self.id, number, work, last.priority, last.queue_partition_key):
             raise RunError(f"run {self.id} was continued by another program at the same time")

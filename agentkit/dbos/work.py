@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from .. import ExceptionInfo, Paused, Result, RunError, RunStopped, ToolCall
-from ..extend import mask
+from .. import ExceptionInfo, Paused, Result, RunError, RunStopped
+from ..extend import join_given, mask
 
 VALID_RUN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 CONTINUED = "~"
@@ -31,8 +31,7 @@ class QueuedRun:
         session: The name of the conversation; "" for one of its own.
         attempts: How often a worker may begin with it: each time after the first, its worker had died or its model
             had failed.
-        approvals: Decisions about calls that wait for one, by their ids.
-        answers: Answers to open questions, by their ids.
+        answers: Decisions and answers, by the ids of what the run waits for.
     """
 
     agent: str
@@ -40,7 +39,6 @@ class QueuedRun:
     query: str
     session: str = ""
     attempts: int = DEFAULT_ATTEMPTS
-    approvals: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,7 +59,9 @@ class QueuedRun:
     @classmethod
     def decode(cls, text: str) -> "QueuedRun":
         """Return the work that `encode` described."""
-        return cls(**json.loads(text))
+        work = json.loads(text)
+        work["answers"] = join_given(work.pop("approvals", None), work["answers"])  # older versions have approvals
+        return cls(**work)
 
 
 def result_outcome(result: Result[Any]) -> dict[str, Any]:
@@ -76,17 +76,10 @@ def error_outcome(error: Exception) -> dict[str, Any]:
     outcome: dict[str, Any] = {"state": "failed", "error": f"{info.name}: {mask(str(error))}"}
     if isinstance(error, Paused):
         outcome["state"] = "paused"
-        outcome["calls"] = [_describe_call(call) for call in error.calls]
-        outcome["questions"] = [{"id": one.id, "text": one.text, "schema": one.schema} for one in error.questions]
+        outcome["pending"] = [entry.as_dict() for entry in error.pending]
     elif isinstance(error, RunStopped):
         outcome["state"] = "stopped"
     return {**outcome, **_figures(getattr(error, "result", None))}
-
-
-def _describe_call(call: ToolCall) -> dict[str, Any]:
-    """Return a call that waits as JSON data, with what others wrote in its arguments."""
-    data = asdict(call)
-    return data if call.references else {name: data[name] for name in ("id", "name", "arguments")}
 
 
 def _figures(result: Result[Any] | None) -> dict[str, Any]:

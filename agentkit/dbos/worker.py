@@ -38,6 +38,7 @@ from ..extend import (
     Store,
     inner_runs,
     is_url,
+    read_answers,
     run_in_thread,
 )
 from .database import (
@@ -50,7 +51,6 @@ from .database import (
     queue_of,
     refuse_pickle,
 )
-from .handle import check_given
 from .queue_tables import APPLICATION_NAME, SCHEDULED, WORKFLOW, run_of_schedule, session_options
 from .work import QueuedRun, encode_outcome, error_outcome, result_outcome
 
@@ -182,12 +182,10 @@ class Execution:
         events = await run_in_thread(lambda: self._events.open(work.run))
         try:
             while True:
-                waiting = {call.id for call in session.waiting}
-                asked = {question.id for question in session.questions}
-                approvals = {key: value for key, value in work.approvals.items() if key in waiting}
-                answers = {key: value for key, value in work.answers.items() if key in asked}
+                waiting = session.pending
+                answers = {entry.id: work.answers[entry.id] for entry in waiting if entry.id in work.answers}
                 try:
-                    check_given(approvals, answers, session.waiting, session.questions)
+                    read_answers(answers, waiting)
                 except (RunError, DefinitionError) as error:
                     raise _paused_still(session, error) from error
                 try:
@@ -196,13 +194,11 @@ class Execution:
                         session=session,
                         journal=self._database.journal,
                         listeners=[events.listen],
-                        approvals=approvals,
                         answers=answers,
                     )
                 except Paused as pause:
-                    known = {*(call.id for call in pause.calls), *(question.id for question in pause.questions)}
-                    given = known & {*work.approvals, *work.answers}
-                    if not (is_repeated and given - {*approvals, *answers}):
+                    given = {entry.id for entry in pause.pending} & work.answers.keys()
+                    if not (is_repeated and given - answers.keys()):
                         raise
                     query = None
         finally:
@@ -232,8 +228,7 @@ def _paused_still(session: Session, error: Exception) -> Paused:
     """Return the pause of a run that got a wrong decision or answer."""
     pause = Paused(f"{error} The run waits for another one")
     pause.session = session
-    pause.calls = tuple(session.waiting)
-    pause.questions = tuple(session.questions)
+    pause.pending = tuple(session.pending)
     return pause
 
 

@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..core.ask_person import MAX_CONSENT_CHARS, PendingCall, Person, PersonAnswer, is_consent
+from ..core.ask_person import MAX_CONSENT_CHARS, Person, PersonAnswer, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, Paused
 from ..core.flow import Done, Event, Flow, ask
 from ..core.messages import ToolCall
+from ..core.pending import Pending
 from ..core.questions import Question
 
 Decide: TypeAlias = Callable[[ToolCall], Any]
@@ -40,7 +41,7 @@ class ConsultPerson:
     """The effect that asks a person one question about several calls; the outcome is empty if there is no person."""
 
     person: Person
-    pending: tuple[PendingCall, ...]
+    pending: tuple[Pending, ...]
 
     def perform(self) -> Generator[Event, None, dict[str, PersonAnswer]]:
         yield from ()

@@ -58,7 +58,7 @@ def open_journal(
         conversation.base = session.usage
     writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup)
     writer.open(query, model)
-    session.approvals.begun = writer.decided
+    session.inputs.begun = writer.decided
     try:
         yield writer
     except (Exception, KeyboardInterrupt, SystemExit) as error:

@@ -13,9 +13,9 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired, TypeAlias, TypeVar
+from typing import Any, NotRequired, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -25,14 +25,14 @@ from ..core.labels import DEVELOPER, USER, CallOrigin, Label, delimit, new_delim
 from ..core.lazy_names import display_with
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from ..core.parts import Content
+from ..core.pending import Pending
 from ..core.questions import Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
 from ..engine.history.repair import merge_texts
 from ..engine.loop import CANCELLED, is_open
-from ..policies.approval import Approvals
 from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate_result
-from ..policies.questions import Questions
+from ..policies.pending import Given, PendingInputs
 from ..policies.taint.hidden import show_waiting
 from ..tools.results.result_text import render_result
 from .journal.location import Journal
@@ -42,31 +42,21 @@ from .journal.store import DAMAGE
 from .journal.writer import Changed, JournaledConversation, Uncertain
 from .recordings.file import FIRST_LINE, OLD_FIRST, Line, Recording, name_in_errors, write_lines
 
-Given: TypeAlias = Mapping[Any, Any]
-"""Decisions by calls or their ids, or answers by the ids of questions."""
 QueryContent: TypeAlias = Content | Message
-Entry = TypeVar("Entry", ToolCall, Question)
 NOT_RUN_UNDECIDED = "Not run: the call waited for approval, and the conversation went on without it."
 NOT_ANSWERED = "The call asked the person a question, and the conversation went on without an answer."
 
 
-def put_inside(outer: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the calls or questions of an agent inside the call `outer`, with their ids in the enclosing run."""
-    return [replace(entry, id=f"{outer}/{entry.id}") for entry in entries]
-
-
-def close_calls(
-    messages: Sequence[Message], approvals: Approvals, asked: Questions, begun: Collection[str]
-) -> list[Message]:
+def close_calls(messages: Sequence[Message], inputs: PendingInputs, begun: Collection[str]) -> list[Message]:
     """Return the tool messages for the pending calls of a conversation that continues without them.
 
     `begun` are the ids of those that may have had an effect.
     """
-    reason = NOT_RUN_UNDECIDED if approvals.waiting else CANCELLED
+    reason = NOT_RUN_UNDECIDED if inputs.held else CANCELLED
     return [
         tool_message(
             call,
-            NOT_ANSWERED if call.id in asked.calls else CANCELLED if call.id in begun else reason,
+            NOT_ANSWERED if call.id in inputs.asking else CANCELLED if call.id in begun else reason,
             label=DEVELOPER,
         )
         for call in pending_calls(messages)
@@ -97,6 +87,7 @@ class SavedSession(TypedDict):
     nested: dict[str, dict[str, Any]]
     handed: list[str]
     asked: NotRequired[dict[str, Any]]
+    reasons: NotRequired[dict[str, str]]
     inner_answers: NotRequired[dict[str, dict[str, Any]]]
 
 
@@ -194,9 +185,8 @@ class Session:
     """The full texts of truncated results."""
     inbox: deque[Message] = field(default_factory=deque, repr=False)
     """Messages of `say` that are in no request yet."""
-    approvals: Approvals = field(default_factory=Approvals, repr=False)
-    asked: Questions = field(default_factory=Questions, repr=False)
-    """The questions of tools, and the answers so far."""
+    inputs: PendingInputs = field(default_factory=PendingInputs, repr=False)
+    """What the conversation waits for, and the decisions and answers so far."""
     handed: list[str] = field(default_factory=list, repr=False)
     """The names of the agents to which the last run was handed over, in order."""
     journaled: JournaledConversation | None = field(default=None, repr=False)
@@ -224,35 +214,37 @@ class Session:
             self.cancellation.set(reason)
 
     @property
-    def waiting(self) -> list[ToolCall]:
-        """The calls that wait for a decision, with the values of their references.
+    def pending(self) -> list[Pending]:
+        """What waits for a person: decisions about calls, then answers; the ids are the keys for `answers=`.
 
-        One inside a tool has the id "outer/inner".
+        What an agent inside a tool waits for has the id "outer/inner".
         """
-        inner = [call for outer, nested in self.approvals.nested.items() for call in put_inside(outer, nested.waiting)]
-        own = [
-            show_waiting(call, digest, self.cut, self.messages)
-            for call in pending_calls(self.messages)
-            if (digest := self.approvals.waiting.get(call.id)) is not None
-        ]
-        return own + inner
+
+        def show(call: ToolCall, digest: str) -> ToolCall:
+            return show_waiting(call, digest, self.cut, self.messages)
+
+        return self.inputs.list_open(pending_calls(self.messages), show)
+
+    @property
+    def waiting(self) -> list[ToolCall]:
+        """The calls that wait for a decision, with the values of their references."""
+        return [entry.call for entry in self.pending if entry.is_approval]
 
     @property
     def questions(self) -> list[Question]:
-        """The questions of tools without an answer; their ids are the keys for `answers=`."""
-        inner = [q for outer, nested in self.approvals.nested.items() for q in put_inside(outer, nested.questions)]
-        return self.asked.list_open(pending_calls(self.messages)) + [q for q in inner if q.id not in self.asked.inner]
+        """The questions of tools without an answer."""
+        return [entry.question for entry in self.pending if not entry.is_approval]
 
     @property
     def begun(self) -> set[str]:
         """The ids of the pending calls that began in an earlier run, of any process: they may have had an effect."""
-        known = {*self.asked.calls, *(self.journaled.begun if self.journaled else ())}
-        inside = [*self.approvals.nested, *self.approvals.inner_answers]
+        known = {*self.inputs.asking, *(self.journaled.begun if self.journaled else ())}
+        inside = [*self.inputs.nested, *self.inputs.inner_answers]
         return {call.id for call in pending_calls(self.messages) if call.id in known or has_key(inside, call.id)}
 
     @contextmanager
     def turn(
-        self, instruction: str, query: QueryContent = None, approvals: Given | None = None, answers: Given | None = None
+        self, instruction: str, query: QueryContent = None, answers: Given | None = None
     ) -> Iterator[list[Message]]:
         """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
@@ -260,8 +252,7 @@ class Session:
             instruction: The system message.
             query: The user message; it cancels pending calls, and is removed again if the first request fails.
                 Without one the run continues where it stopped, with the pending calls.
-            approvals: Decisions about pending calls, by the calls or their ids.
-            answers: Answers to open questions, by the ids of the questions.
+            answers: Decisions about pending calls and answers to open questions, by their ids.
 
         Raises:
             RunError: Another run has the session, or there is nothing to continue.
@@ -273,13 +264,12 @@ class Session:
         asked = user(query) if isinstance(query, str | list) else query
         try:
             unread = list(self.inbox) if asked is not None else []
-            added = self._begin(instruction, asked, approvals or {}, answers or {})
+            added = self._begin(instruction, asked, answers or {})
             try:
                 yield self.messages
             except Paused as pause:
                 pause.session = self
-                pause.calls = tuple(self.waiting)
-                pause.questions = tuple(self.questions)
+                pause.pending = tuple(self.pending)
                 raise
             except BaseException:
                 if added and self.messages[-1] is added[-1]:
@@ -307,20 +297,19 @@ class Session:
         self.inbox.clear()
         self._forget_pause()
 
-    def _begin(self, instruction: str, query: Message | None, approvals: Given, answers: Given) -> list[Message]:
+    def _begin(self, instruction: str, query: Message | None, answers: Given) -> list[Message]:
         """Prepare the messages for a run; return those that were added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
         if query is None:
-            self._accept(approvals, answers)
-        elif approvals or answers:
-            name = "approvals" if approvals else "answers"
-            raise RunError(f"{name} are for pending calls. Leave the query out: agent.run({name}=...)")
+            self._accept(answers)
+        elif answers:
+            raise RunError("answers are for pending calls. Leave the query out: agent.run(answers=...)")
         has_old = bool(self.messages) and self.messages[0]["role"] == "system"
         self.messages[:has_old] = [system(instruction)]
         if query is None:
             return []
-        self.messages.extend(close_calls(self.messages, self.approvals, self.asked, self.begun))
+        self.messages.extend(close_calls(self.messages, self.inputs, self.begun))
         sort_results(self.messages)
         self._forget_pause()
         added = [query]
@@ -329,7 +318,7 @@ class Session:
         self.messages += added
         return added
 
-    def _accept(self, approvals: Given, answers: Given) -> None:
+    def _accept(self, answers: Given) -> None:
         """Store decisions and answers; raise `RunError` where nothing waits for one, or nothing continues."""
         if self.journaled is not None and self.journaled.stored is not None:
             return  # the run has its answer already
@@ -338,12 +327,11 @@ class Session:
                 "the query is empty, and the session has no unfinished run to continue. Give a query: "
                 'agent("What is 2 + 3?")'
             )
-        self.approvals.accept(approvals, (*pending_calls(self.messages), *self.waiting))
-        self.asked.accept(answers, self.questions)
+        if answers:
+            self.inputs.accept(answers, self.pending, pending_calls(self.messages))
 
     def _forget_pause(self) -> None:
-        self.approvals = Approvals(grants=self.approvals.grants)
-        self.asked = Questions()
+        self.inputs = PendingInputs(grants=self.inputs.grants)
         self.handed = []
 
     def as_dict(self) -> dict[str, Any]:
@@ -361,11 +349,8 @@ class Session:
         """Return what a run leaves unfinished, as JSON data."""
         return {
             "inbox": [*self.inbox],
-            "waiting": {**self.approvals.waiting},
-            "nested": {name: session.as_dict() for name, session in [*self.approvals.nested.items()]},
             "handed": [*self.handed],
-            "asked": self.asked.as_dict(),
-            "inner_answers": {**self.approvals.inner_answers},
+            **self.inputs.as_dict(),
         }
 
     @classmethod
@@ -378,15 +363,10 @@ class Session:
 
     @classmethod
     def _restore(cls, data: SavedSession) -> Session:
-        inbox = data["inbox"]
-        waiting = data["waiting"]  # of texts and of ids in older files
-        unread = deque(user(entry) if isinstance(entry, str) else entry for entry in inbox)
+        unread = deque(user(entry) if isinstance(entry, str) else entry for entry in data["inbox"])  # older: texts
         session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), unread)
-        waiting = waiting if isinstance(waiting, dict) else dict.fromkeys(waiting, "")
-        nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
-        session.approvals = Approvals(waiting, nested=nested, inner_answers={**data.get("inner_answers", {})})
+        session.inputs = PendingInputs.from_dict(data, cls.from_dict)
         session.handed = data["handed"]
-        session.asked = Questions.from_dict(data.get("asked", {}))
         return session
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.masking import mask
-from ..views.frames import Frame, PendingInput, frames_of_stored_run, list_pending
+from ..core.pending import Pending
+from ..views.frames import Frame, frames_of_stored_run
 from .journal import JournaledRun, runs
 from .journal.location import Place
 from .journal.maintenance import name_conversations, show_conversation
@@ -30,11 +31,11 @@ class StoredConversation:
     runs: Sequence[JournaledRun]
     interrupted: str
 
-    def list_pending_of(self, run: JournaledRun) -> Sequence[PendingInput]:
-        """Return what a run waits for: nothing, unless it is the last one and paused."""
+    def list_pending_of(self, run: JournaledRun) -> Sequence[Pending]:
+        """Return what a run waits for, masked: nothing, unless it is the last one and paused."""
         if run is not self.runs[-1] or run.run.state != "paused":
             return ()
-        return list_pending(self.session.waiting, self.session.questions, {})
+        return [entry.masked() for entry in self.session.pending]
 
 
 def list_conversations(store: Place) -> list[ConversationInfo]:
@@ -59,7 +60,7 @@ def find_conversation(name: str, store: Place) -> StoredConversation | None:
     return StoredConversation(session, own, interrupted)
 
 
-def frames_of_journaled_run(run: JournaledRun, pending: Sequence[PendingInput] = ()) -> Sequence[tuple[float, Frame]]:
+def frames_of_journaled_run(run: JournaledRun, pending: Sequence[Pending] = ()) -> Sequence[tuple[float, Frame]]:
     """Return the frames of a run of a journal with their seconds after its begin."""
     info = run.run
     return frames_of_stored_run(

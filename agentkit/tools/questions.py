@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, RunError
+from ..core.pending import Pending
 from ..core.questions import CallQuestions, InputRequired, Question
 from ..schemas import JsonSchema
 from ..schemas.functions import build_type_schema
@@ -73,7 +74,7 @@ def check_question(question: Question) -> str:
     return ""
 
 
-def explain_answer(question: Question, value: Any) -> str:
+def explain_answer(question: Question | Pending, value: Any) -> str:
     """Return why `value` is not a valid answer, and what is expected; "" for a valid one."""
     from ..schemas.safe_validator import SafeValidator  # imports jsonschema
 

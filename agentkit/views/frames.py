@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..core.ask_person import describe_reference
 from ..core.context import Progress
 from ..core.errors import Paused
 from ..core.flow import Event
-from ..core.masking import MaskedStream, mask, mask_data
-from ..core.messages import Message, ToolCall, calls_of, text_of
-from ..core.questions import Question
+from ..core.masking import MaskedStream, mask
+from ..core.messages import Message, calls_of, text_of
+from ..core.pending import Pending
 from ..engine.model import ModelAsked, ModelReplied, ThinkingDelta
 from ..engine.partial_answer import AnswerForming
 from ..engine.result import RunEnded, RunFinished, RunOutcome, RunStarted, SubRun
@@ -127,27 +126,8 @@ class RunNotice:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingInput:
-    """What a paused run waits for: a decision about a call, or an answer to a question with a JSON Schema.
-
-    `values` describes the values of the call that the person can allow from now on, "" without any.  `arguments` have
-    the values of references, `written` the references themselves, and `references` tells what others wrote there.
-    """
-
-    id: str
-    text: str
-    call: str
-    tool: str = ""
-    arguments: str = ""
-    values: str = ""
-    schema: dict[str, Any] | None = None
-    written: str = ""
-    references: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class RunClosed:
-    """A run ended; `outcome` as in `RunEnded`, `answer` as text, `pending` is what a paused run waits for."""
+    """A run ended; `outcome` as in `RunEnded`, `answer` as text, `pending` is what a paused run waits for, masked."""
 
     agent: str
     outcome: str
@@ -156,7 +136,7 @@ class RunClosed:
     kind: str = ""
     usage: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
-    pending: tuple[PendingInput, ...] = ()
+    pending: tuple[Pending, ...] = ()
 
 
 Frame: TypeAlias = (
@@ -180,7 +160,7 @@ OUTCOMES: Mapping[str, RunOutcome] = {
 
 
 def frames_of_stored_run(
-    run: Mapping[str, Any], *, run_id: str, query: str, state: str, first: int = 0, pending: Sequence[PendingInput] = ()
+    run: Mapping[str, Any], *, run_id: str, query: str, state: str, first: int = 0, pending: Sequence[Pending] = ()
 ) -> list[tuple[float, Frame]]:
     """Return the frames of a run with their times, those of agents inside its calls included, in the order of times.
 
@@ -253,9 +233,7 @@ def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed
     return CallClosed(agent, path, mask(text_of(message)), seconds, bool(span.get("error")))
 
 
-def _end(
-    run: Mapping[str, Any], state: str, now: float, pending: Sequence[PendingInput]
-) -> Iterator[tuple[float, Frame]]:
+def _end(run: Mapping[str, Any], state: str, now: float, pending: Sequence[Pending]) -> Iterator[tuple[float, Frame]]:
     if state in ("running", "interrupted"):
         return
     outcome = OUTCOMES.get(state, "cancelled")
@@ -267,59 +245,15 @@ def _end(
     yield now, RunClosed("", outcome, answer, error, state, usage, run.get("seconds", 0.0), tuple(pending))
 
 
-@dataclass(frozen=True, slots=True)
-class AskedFor:
-    """Why a call waits for a decision, and which of its values can be allowed from now on; masked."""
-
-    reason: str
-    values: str = ""
-
-
-UNKNOWN_REASON = AskedFor("it may have side effects")
-
-
-def list_pending(
-    calls: Sequence[ToolCall], questions: Sequence[Question], asked: Mapping[str, AskedFor]
-) -> tuple[PendingInput, ...]:
-    """Return the calls that wait for a decision, then the questions that wait for an answer; secrets masked.
-
-    Args:
-        calls: As in `Paused.calls`.
-        questions: As in `Paused.questions`.
-        asked: What is known of calls that wait, by their ids.
-    """
-    decisions = []
-    for call in calls:
-        known = asked.get(call.id, UNKNOWN_REASON)
-        decisions.append(
-            PendingInput(
-                call.id,
-                known.reason,
-                call.id,
-                call.name,
-                mask(call.arguments),
-                known.values,
-                written=mask(call.written or call.arguments),
-                references=tuple(mask(describe_reference(entry)) for entry in call.references),
-            )
-        )
-    open_questions = []
-    for question in questions:
-        schema: Any = mask_data(dict(question.schema))
-        open_questions.append(PendingInput(question.id, mask(question.text), question.id, schema=schema))
-    return (*decisions, *open_questions)
-
-
 class FrameReader:
     """Reads the events of one run, as a listener gets them, `RunEnded` included.
 
     Args:
         agent: The path of the call that the run is in; "" for the run itself.
         name: The name of the tool that the run is in.
-        asked: Filled with why calls wait for a decision, by their paths.
     """
 
-    def __init__(self, agent: str = "", name: str = "", asked: dict[str, AskedFor] | None = None) -> None:
+    def __init__(self, agent: str = "", name: str = "") -> None:
         self._agent = agent
         self._name = name
         self._inner: dict[str, FrameReader] = {}
@@ -329,7 +263,6 @@ class FrameReader:
         self._thoughts = MaskedStream()
         self._shown: list[str] = []
         self._final: str | None = None
-        self._asked = {} if asked is None else asked
 
     def read(self, event: Event) -> Iterator[Frame]:
         """Yield the frames of an event, in their order."""
@@ -376,18 +309,13 @@ class FrameReader:
     def _read_inner(self, event: SubRun) -> Iterator[Frame]:
         path = join_path(self._agent, event.call.id if event.call else event.name)
         if isinstance(event.event, RunStarted) or path not in self._inner:
-            self._inner[path] = FrameReader(path, event.name, self._asked)
+            self._inner[path] = FrameReader(path, event.name)
         yield from self._inner[path].read(event.event)
 
     def _read_other(self, event: Event) -> Iterator[Frame]:
         if event.ends_request is not None and self._asked_at is not None:
             yield RequestClosed(self._agent, self._number, {}, self._seconds(), mask(str(event.ends_request)))
             yield from self._withdraw()
-        reason = getattr(event, "reason", "")
-        call = getattr(event, "call", None)
-        if event.waits_for and reason and call is not None:
-            values = [f"{entry.where} = {entry.value}" for entry in getattr(event, "allowable", ())]
-            self._asked[join_path(self._agent, call.id)] = AskedFor(mask(str(reason)), mask(", ".join(values)))
         yield from self._notice(event)
 
     def _notice(self, event: Event) -> Iterator[Frame]:
@@ -436,7 +364,7 @@ class FrameReader:
             yield RequestClosed(self._agent, self._number, {}, self._seconds(), event.outcome)
         error = "" if event.error is None else mask(str(event.error))
         kind = "" if event.error is None else type(event.error).__name__
-        pause = event.error if isinstance(event.error, Paused) else None
-        pending = list_pending(pause.calls, pause.questions, self._asked) if pause else ()
+        waiting = event.error.pending if isinstance(event.error, Paused) else ()
+        pending = tuple(entry.masked() for entry in waiting)
         usage = event.usage.as_dict()
         yield RunClosed(self._agent, event.outcome, final or "", error, kind, usage, event.seconds, pending)

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ..core.ask_person import escape_unprintable
 from ..core.context import Progress
 from ..core.flow import Event
 from ..core.labels import remove_delimiters
 from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import ToolCall, Usage, text_of
+from ..core.pending import escape_unprintable
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunEnded, RunFinished, RunStarted, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted

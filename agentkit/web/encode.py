@@ -17,7 +17,7 @@ from ..extend import (
     Frame,
     Json,
     MarkdownStream,
-    PendingInput,
+    Pending,
     Remark,
     RequestClosed,
     RequestOpened,
@@ -29,15 +29,6 @@ from ..extend import (
 
 APPROVAL = "agentkit:approval"
 QUESTION_REASON = "agentkit:question"
-APPROVAL_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "approved": {"type": "boolean"},
-        "reason": {"type": "string", "description": "Why not: the model reads it."},
-        "arguments": {"type": "object", "description": "Other arguments for the call."},
-    },
-    "required": ["approved"],
-}
 
 
 class AguiEncoder:
@@ -74,7 +65,7 @@ class AguiEncoder:
         error = {"type": "RUN_ERROR", "message": message, "code": code}
         yield from _stamp((*self._begin(None), *self._end_texts(), error))
 
-    def interrupt(self, pending: PendingInput) -> Iterator[Json]:
+    def interrupt(self, pending: Pending) -> Iterator[Json]:
         """Yield the events that end the client's run while the agent's waits, in the middle of a call."""
         self._is_open = False
         finished = {"type": "RUN_FINISHED", **self._ids, "outcome": _interrupts([pending])}
@@ -238,17 +229,17 @@ def _step(frame: RequestOpened | RequestClosed) -> Json:
     return {"type": "STEP_FINISHED", **shared, "metadata": shown}
 
 
-def _interrupts(pending: Iterable[PendingInput]) -> Json:
+def _interrupts(pending: Iterable[Pending]) -> Json:
     return {"type": "interrupt", "interrupts": [*map(_interrupt, pending)]}
 
 
-def _interrupt(pending: PendingInput) -> Json:
-    if pending.schema is not None:
-        asked = {"reason": QUESTION_REASON, "message": pending.text, "responseSchema": pending.schema}
-        return {"id": pending.id, "toolCallId": pending.call, **asked}
-    shown = _own(tool=pending.tool, arguments=pending.arguments, reason=pending.text)
+def _interrupt(pending: Pending) -> Json:
+    call = pending.call
+    asked = {"id": pending.id, "toolCallId": call.id, "responseSchema": pending.schema}
+    if not pending.is_approval:
+        return {**asked, "reason": QUESTION_REASON, "message": pending.text}
+    shown = _own(tool=call.name, arguments=call.arguments, reason=pending.reason)
     if pending.references:
-        shown["agentkit"] |= {"written": pending.written, "references": [*pending.references]}
-    text = f"{pending.tool} waits for a decision: {pending.text}"
-    asked = {"reason": APPROVAL, "message": text, "responseSchema": APPROVAL_SCHEMA, "metadata": shown}
-    return {"id": pending.id, "toolCallId": pending.call, **asked}
+        shown["agentkit"] |= {"written": call.written or call.arguments, "references": [*pending.references]}
+    text = f"{call.name} waits for a decision: {pending.reason}"
+    return {**asked, "reason": APPROVAL, "message": text, "metadata": shown}

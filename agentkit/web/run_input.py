@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import Audio, DefinitionError, Document, Image
-from ..extend import ContentPart, Json, Query, is_consent
+from ..extend import ContentPart, Json, PersonAnswer, Query, read_approval
 
 MAX_ID_CHARS = 200
 
@@ -74,27 +74,16 @@ def _identity(body: Json, key: str) -> str:
     return value
 
 
-def split_resume(resume: Mapping[str, tuple[str, Any]], questions: Collection[str]) -> tuple[Json, Json]:
-    """Return the decisions about calls and the answers to questions; a cancelled question has no answer."""
-    approvals = {}
-    answers = {}
+def read_resume(resume: Mapping[str, tuple[str, Any]], questions: Collection[str]) -> Json:
+    """Return the decisions and answers in a request; a cancelled decision is a refusal, a cancelled question waits."""
+    answers: Json = {}
     for identity, (status, payload) in resume.items():
-        if identity in questions:
-            if status == "resolved":
-                answers[identity] = payload
-        else:
-            approvals[identity] = _decision(payload) if status == "resolved" else False
-    return approvals, answers
-
-
-def _decision(payload: Any) -> bool | str | Json:
-    """Return a decision as `approvals=` takes it: True, other arguments, the reason of a refusal, or False."""
-    given = payload if isinstance(payload, dict) else {"approved": payload}
-    if given.get("approved") is not True:
-        reason = given.get("reason")
-        return reason if isinstance(reason, str) and reason.strip() and not is_consent(reason) else False
-    arguments = given.get("arguments")
-    return arguments if isinstance(arguments, dict) else True
+        if identity not in questions:
+            form = payload if isinstance(payload, dict) else {"approved": payload}
+            answers[identity] = PersonAnswer(status == "resolved" and read_approval(form))
+        elif status == "resolved":
+            answers[identity] = payload
+    return answers
 
 
 PART_CLASSES: Mapping[str, type[ContentPart]] = {"image": Image, "audio": Audio, "document": Document}

@@ -7,11 +7,10 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from .. import AgentkitError, JsonAgent, Question, Session
+from .. import AgentkitError, JsonAgent, Question, Session, ToolCall
 from ..events import Event, ModelAsked
 from ..extend import (
     Frame,
@@ -19,7 +18,7 @@ from ..extend import (
     JournaledRun,
     Json,
     LiveRespondent,
-    PendingInput,
+    Pending,
     Place,
     RunInfo,
     enclose,
@@ -27,7 +26,6 @@ from ..extend import (
     find_conversation,
     frames_of_journaled_run,
     list_conversations,
-    list_pending,
     mask,
     mask_data,
     opened_store,
@@ -35,7 +33,7 @@ from ..extend import (
     show,
 )
 from .encode import AguiEncoder
-from .run_input import BusyError, InputError, RunInput, query_of_content, split_resume
+from .run_input import BusyError, InputError, RunInput, query_of_content, read_resume
 
 
 class Thread:
@@ -168,10 +166,9 @@ class Thread:
             live.show(reader.read(event))
 
         try:
-            questions = {question.id for question in self.session.questions}
-            approvals, answers = split_resume(given.resume, questions)
+            answers = read_resume(given.resume, {entry.id for entry in self.session.pending if not entry.is_approval})
             query = query_of_content(given.content)
-            how: Any = {"approvals": approvals or None, "answers": answers or None, "listeners": [listen], **options}
+            how: Any = {"answers": answers or None, "listeners": [listen], **options}
             try:
                 async with aclosing(agent.astream(query, session=self.session, **how)) as events:
                     async for _ in events:
@@ -219,7 +216,7 @@ class LiveRun:
         self._is_over = False
         self._turn = asyncio.Lock()
         self._answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.question: Question | None = None
+        self.question: Pending | None = None
 
     def show(self, frames: Iterable[Frame]) -> None:
         """Add the events of frames, or keep the frames while a question waits."""
@@ -235,9 +232,9 @@ class LiveRun:
                 return None
             self._asked += 1
             self._answer = asyncio.get_running_loop().create_future()
-            self.question = replace(question, id=f"{self._run}-question-{self._asked}")
-            (pending,) = list_pending((), [self.question], {})
-            self._conversation.extend([*self._encoder.interrupt(replace(pending, call=question.id))])
+            asking = ToolCall(question.id, "")
+            self.question = Pending(f"{self._run}-question-{self._asked}", asking, question.text, question.schema)
+            self._conversation.extend([*self._encoder.interrupt(self.question.masked())])
             self._conversation.release()
             await asyncio.wait([self._answer], timeout=MAX_QUESTION_SECONDS)
             self._go_on_alone()
@@ -368,7 +365,7 @@ def open_conversation(user: str, thread: str, store: Place, *, draws: bool = Fal
 
 
 def _events(
-    run: JournaledRun, thread: str, identity: str, pending: Sequence[PendingInput], *, draws: bool
+    run: JournaledRun, thread: str, identity: str, pending: Sequence[Pending], *, draws: bool
 ) -> Iterator[Json]:
     info = run.run
     first = run.run.first

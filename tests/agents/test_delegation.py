@@ -237,7 +237,7 @@ class TestApprovalInside:
         assert told == {"numbers": "tidy", "note": "noted"}
         assert check_history(result.messages) == []
         assert inner.model.requests[0].messages[1]["content"] == "tidy up"
-        assert session.approvals.nested == {}
+        assert session.inputs.nested == {}
 
     def test_it_waits_on_when_nothing_is_decided_and_can_be_refused(self, world):
         inner = helper(self.DELETE, answer("kept"))

@@ -9,8 +9,9 @@ from agentkit import JsonAgent, Paused, Session, tool
 from agentkit.core.ask_person import Person
 from agentkit.core.labels import find_delimiter_id, label_of
 from agentkit.core.messages import pending_calls
+from agentkit.core.pending import digest_call
 from agentkit.engine.result import HandedOver
-from agentkit.policies.approval import digest_call
+from agentkit.policies.pending import HeldCall
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views.frames import FrameReader
 
@@ -125,11 +126,11 @@ class TestDecisions:
         agent, _ = make(GET, SEND)
         session = paused(world, agent).session
         [written] = pending_calls(session.messages)
-        session.approvals.waiting = {written.id: digest_call(written)}  # as an older agentkit stored it
+        session.inputs.held = {written.id: HeldCall(digest_call(written))}  # as an older agentkit stored it
         for key in (written.id, written):
             again = paused(world, agent, None, session=session, approvals={key: True})
             assert SHOWN in str(again)
-            session.approvals.waiting = {written.id: digest_call(written)}
+            session.inputs.held = {written.id: HeldCall(digest_call(written))}
         assert not SENT
 
     def test_the_person_reads_the_value_beside_its_reference_in_quotes_that_it_cannot_close(self, world):
@@ -156,8 +157,8 @@ class TestDecisions:
         agent, _ = make(GET, SEND, listeners=[lambda event: frames.extend(reader.read(event))])
         paused(world, agent)
         [pending] = frames[-1].pending
-        assert json.loads(pending.arguments)["to"] == "Soup"
-        assert json.loads(pending.written)["to"] == "#1.subject"
+        assert json.loads(pending.call.arguments)["to"] == "Soup"
+        assert json.loads(pending.call.written)["to"] == "#1.subject"
         assert pending.references == (SHOWN, SHOWN)
 
     def test_new_arguments_may_have_references(self, world):

@@ -153,7 +153,7 @@ class TestInEveryWay:
         assert result.calls[0].content == "noted n; paid a"
         assert DONE == ["n", "a"]
         assert check_history(result.messages) == []
-        assert (pause.session.approvals.nested, pause.session.approvals.inner_answers) == ({}, {})
+        assert (pause.session.inputs.nested, pause.session.inputs.inner_answers) == ({}, {})
 
     def test_and_continues_from_a_file(self, world, way, tmp_path):
         pause = pause_of(world, outer(way(noting("n"), paying("a"))))
@@ -320,7 +320,7 @@ class TestInside:
     def test_outside_of_a_call_an_agent_is_a_run_of_its_own(self, world):
         agent = noting("n")
         assert world.run(agent, "go").answer == "noted n"
-        assert agent.session.approvals.inner_answers == {}
+        assert agent.session.inputs.inner_answers == {}
 
 
 KILLED = '''

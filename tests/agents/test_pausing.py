@@ -51,7 +51,7 @@ class TestPausing:
         assert error.usage.requests == 1
         assert error.history == settled.history
         assert error.history[-1]["role"] == "assistant"
-        assert "agent.run(session=error.session, approvals={'2': True})" in str(error)
+        assert "agent.run(session=error.session, answers={'2': True})" in str(error)
         assert "delete(" in str(error)
 
     def test_another_process_decides_and_continues(self, world, tmp_path):
@@ -71,7 +71,7 @@ class TestPausing:
         assert [message["content"] for message in asked[3:]] == ["a file", "deleted a", "Denied: keep it"]
         assert [message["role"] for message in asked].count("user") == 1
         assert session.waiting == []
-        assert session.approvals.decisions == {}
+        assert session.inputs.decisions == {}
 
     def test_what_is_not_decided_waits_on_and_what_is_decided_is_kept(self, world):
         settled = agent(self.turn(), FINAL)
@@ -111,7 +111,7 @@ class TestPausing:
     def test_decisions_without_calls_are_explained(self, world, given):
         pausing = agent(self.turn())
         session = self.paused(world, pausing).session
-        with pytest.raises(DefinitionError, match=r"approvals=dict.fromkeys\(pause.calls, True\)"):
+        with pytest.raises(DefinitionError, match=r"answers=dict.fromkeys\(pause.calls, True\)"):
             world.run(pausing, None, session=session, approvals=given)
         assert not DONE
 
@@ -123,9 +123,78 @@ class TestPausing:
     def test_a_call_of_that_id_must_wait(self, world):
         settled = agent(self.turn(), FINAL)
         self.paused(world, settled)
-        with pytest.raises(RunError, match=r"no pending call has the id 'two'\. Pending: '1', '2', '3'"):
+        with pytest.raises(RunError, match=r"nothing waits with the id 'two'\. Waiting: '2', '3'"):
             world.run(settled, None, approvals={"two": True})
         assert world.run(settled, None, approvals={"2": True, "3": True}).answer == "done"
+
+    def test_what_waits_is_told_in_one_form_here_and_in_another_process(self, world, tmp_path):
+        error = self.paused(world, agent(self.turn()))
+        error.session.save(tmp_path / "s.json")
+        for pending in (error.pending, Session.load(tmp_path / "s.json").pending):
+            assert [(one.id, one.call.name, one.is_approval) for one in pending] == [
+                ("2", "delete", True),
+                ("3", "delete", True),
+            ]
+            assert pending[0].reason == "its tool is declared as dangerous"
+            assert pending[0].text == 'The agent wants to call delete:\n  path: "a"'
+            assert list(pending[0].schema["properties"]) == ["approved", "reason", "arguments"]
+
+    @pytest.mark.parametrize(
+        ("given", "content"),
+        [
+            (True, "deleted a"),
+            (False, "Denied: this call was not allowed."),
+            ("keep it", "Denied: keep it"),
+            ({"path": "c"}, '[A person changed the arguments to {"path": "c"}]\ndeleted c'),
+            ({"approved": True}, "deleted a"),
+            (
+                {"approved": True, "arguments": {"path": "c"}},
+                '[A person changed the arguments to {"path": "c"}]\ndeleted c',
+            ),
+            ({"approved": False}, "Denied: this call was not allowed."),
+            ({"approved": False, "reason": "keep it"}, "Denied: keep it"),
+            ({"approved": False, "reason": "yes"}, "Denied: this call was not allowed."),
+        ],
+    )
+    def test_an_approval_is_an_answer(self, world, given, content):
+        settled = agent(self.turn(), FINAL)
+        self.paused(world, settled)
+        result = world.run(settled, None, answers={"2": given, "3": False})
+        assert tool_texts(result.messages)[1] == content
+
+    @pytest.mark.parametrize("given", [{"approved": "yes"}, {"approved": True, "path": "c"}, {"approved": 1}])
+    def test_what_is_no_form_of_a_decision_is_other_arguments(self, world, given):
+        settled = agent(self.turn(), FINAL)
+        self.paused(world, settled)
+        error = self.paused(world, settled, None, answers={"2": given, "3": False})
+        assert "The arguments given for '2' are not valid" in str(error)
+        assert not DONE
+
+    def test_a_form_cannot_be_taken_for_the_arguments_of_its_tool(self, world):
+        def publish(approved: bool) -> str:
+            """Publishes."""
+            DONE.append(str(approved))
+            return "ok"
+
+        settled = JsonAgent(tool(publish, effect="danger"), model=ScriptedModel(call("publish", approved=False), FINAL))
+        [waiting] = self.paused(world, settled).pending
+        with pytest.raises(RunError, match="can be a decision or other arguments of publish"):
+            world.run(settled, None, answers={waiting.id: {"approved": True}})
+        assert not DONE
+        given = {"approved": True, "arguments": {"approved": True}}
+        assert world.run(settled, None, answers={waiting.id: given}).answer == "done"
+        assert DONE == ["True"]
+
+    def test_approvals_have_arguments_alone(self, world):
+        def publish(approved: bool) -> str:
+            """Publishes."""
+            DONE.append(str(approved))
+            return "ok"
+
+        settled = JsonAgent(tool(publish, effect="danger"), model=ScriptedModel(call("publish", approved=False), FINAL))
+        [waiting] = self.paused(world, settled).calls
+        assert world.run(settled, None, approvals={waiting.id: {"approved": True}}).answer == "done"
+        assert DONE == ["True"]
 
     def test_a_new_query_leaves_the_call_unmade(self, world):
         settled = agent(self.turn(), FINAL)

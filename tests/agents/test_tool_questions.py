@@ -97,7 +97,7 @@ class TestWithoutAPersonTheRunPauses:
         assert result.answer == "ok"
         assert result.calls[0].content == "done"
         assert "4 nights" in str(inner.model.requests[-1].messages)
-        assert session.asked.as_dict() == {}
+        assert (session.inputs.asking, session.inputs.answers) == ({}, {})
 
 
 class TestOnQuestion:

@@ -7,7 +7,8 @@ import pytest
 from terminal import Terminal
 
 from agentkit import ToolCall
-from agentkit.core.ask_person import PendingCall, Person, describe_call
+from agentkit.core.ask_person import Person
+from agentkit.core.pending import Pending, describe_call
 
 SCRIPT = """
 from agentkit import JsonAgent, tool
@@ -56,7 +57,7 @@ def test_the_prompt_obeys_no_control_characters():
 def test_words_of_consent_allow_and_other_words_are_the_reason_of_a_refusal(entered, decision):
     call = ToolCall("1", "f")
     assert Person(lambda prompt: entered)(call) == decision
-    both = [PendingCall(call), PendingCall(ToolCall("2", "f"))]
+    both = [Pending.decision(call), Pending.decision(ToolCall("2", "f"))]
     answers = Person(lambda prompt: f"1 2 {entered}").ask_about(both)
     assert [answers[one].decision for one in "12"] == [decision] * 2
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +17,9 @@ from agentkit import DefinitionError, JsonAgent, RunError
 from agentkit.cli import main
 from agentkit.dbos import Client, Worker
 from agentkit.dbos.database import check_sqlite
+from agentkit.dbos.handle import read_status
 from agentkit.dbos.work import QueuedRun, error_outcome
+from agentkit.extend import PersonAnswer
 from agentkit.journal import JournalError, prune, runs
 from agentkit.testing import ScriptedModel, answer
 
@@ -183,6 +186,30 @@ def test_runs_that_were_stopped_in_the_queue_are_pruned_there(client, url):
 def test_decisions_that_are_not_json_are_refused():
     with pytest.raises(RunError, match="decisions and answers must be JSON data"):
         QueuedRun("agent", "r", "q", answers={"a": object()}).encode()
+
+
+def test_rows_of_older_versions_have_decisions_and_what_waits():
+    row = {"agent": "a", "run": "r", "query": "q", "session": "", "attempts": 3}
+    row |= {"approvals": {"1": {"path": "b"}, "2": "no"}, "answers": {"3": 4}}
+    work = QueuedRun.decode(json.dumps(row))
+    assert work.answers == {"1": PersonAnswer({"path": "b"}), "2": "no", "3": 4}
+    outcome = {"state": "paused", "calls": [{"id": "1", "name": "delete", "arguments": "{}"}]}
+    outcome["questions"] = [{"id": "3", "text": "How many?", "schema": {"type": "integer"}}]
+    found = SimpleNamespace(
+        workflow_id="r",
+        input={"args": [json.dumps(row)]},
+        output=json.dumps(outcome),
+        status="SUCCESS",
+        error=None,
+        executor_id="w",
+        queue_partition_key=None,
+        created_at=1,
+        completed_at=2,
+    )
+    status = read_status([found])
+    assert [(one.id, one.is_approval) for one in status.pending] == [("1", True), ("3", False)]
+    assert [one.name for one in status.calls] == ["delete"]
+    assert [one.text for one in status.questions] == ["How many?"]
 
 
 def test_a_worker_checks_its_agents_and_limits():

@@ -13,7 +13,8 @@ from stacked_runs import run_stacked
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, ToolCall, tool
 from agentkit.core.ask_person import Person, PersonAnswer
 from agentkit.core.flow import Done, Flow, adrive, ask
-from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, Approvals, approve
+from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, approve
+from agentkit.policies.pending import PendingInputs
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call import BoundCall, ToolResult
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
@@ -139,8 +140,8 @@ class TestDecidingByAFunction:
     def test_a_yes_as_text_would_refuse_the_call_and_is_the_developers_mistake(self, world, said):
         with pytest.raises(DefinitionError, match=r"approve= returned .*Give True to allow it"):
             world.drive(turn(DELETE, decide=lambda call: said))
-        with pytest.raises(DefinitionError, match=r"approvals\['1'\] is .*Give True to allow it"):
-            Approvals().accept({"1": said}, [DELETE.call])
+        with pytest.raises(DefinitionError, match=r"answers\['1'\] is .*Give True to allow it"):
+            PendingInputs().accept({"1": said}, [], [DELETE.call])
         assert DONE == []
 
     def test_a_reason_that_begins_with_yes_is_a_reason(self, world):
@@ -187,67 +188,67 @@ class TestDecidingByAFunction:
 class TestDecisionsThatWereMadeBefore:
     """A turn that paused comes again, with the decisions that are stored meanwhile."""
 
-    def accept(self, world, given, calls=TURN, **policy) -> Approvals:
+    def accept(self, world, given, calls=TURN, **policy) -> PendingInputs:
         """Let the turn pause, and store these decisions."""
-        approvals = Approvals()
-        pause(world, *calls, approvals=approvals, **policy)
-        approvals.accept(given, [bound.call for bound in calls])
-        return approvals
+        inputs = PendingInputs()
+        pause(world, *calls, inputs=inputs, **policy)
+        inputs.accept(given, [], [bound.call for bound in calls])
+        return inputs
 
     def test_the_error_names_the_calls_and_how_to_continue(self, world):
-        approvals = Approvals()
-        error = pause(world, *TURN, approvals=approvals)
-        assert [one.id for one in error.calls] == ["2", "3"] == list(approvals.waiting)
-        assert "agent.run(session=error.session, approvals={'2': True})" in str(error)
+        inputs = PendingInputs()
+        error = pause(world, *TURN, inputs=inputs)
+        assert [one.id for one in error.calls] == ["2", "3"] == list(inputs.held)
+        assert "agent.run(session=error.session, answers={'2': True})" in str(error)
         assert "delete(" in str(error)
 
     def test_each_call_is_treated_as_decided(self, world):
-        approvals = self.accept(world, {"2": True, "3": "keep it"})
-        assert contents(world, *TURN, approvals=approvals) == ["a file", "deleted a", "Denied: keep it"]
+        inputs = self.accept(world, {"2": True, "3": "keep it"})
+        assert contents(world, *TURN, inputs=inputs) == ["a file", "deleted a", "Denied: keep it"]
         assert DONE == ["look l", "a"]
-        assert (approvals.decisions, approvals.waiting) == ({}, {})
+        assert (inputs.decisions, inputs.held) == ({}, {})
 
     def test_what_is_not_decided_waits_on_and_what_is_decided_is_kept(self, world):
-        approvals = self.accept(world, {"2": {"path": "c"}})
-        assert [one.id for one in pause(world, *TURN, approvals=approvals).calls] == ["3"]
-        approvals.accept({"3": False}, [TURN[2].call])
-        contents(world, *TURN, approvals=approvals)
+        inputs = self.accept(world, {"2": {"path": "c"}})
+        assert [one.id for one in pause(world, *TURN, inputs=inputs).calls] == ["3"]
+        inputs.accept({"3": False}, [], [TURN[2].call])
+        contents(world, *TURN, inputs=inputs)
         assert DONE == ["look l", "c"]
 
     def test_a_decision_holds_for_the_call_that_waited(self, world):
-        approvals = self.accept(world, {"1": True}, [DELETE])
+        inputs = self.accept(world, {"1": True}, [DELETE])
         other = bind("delete", path="/")
-        assert pause(world, other, approvals=approvals).calls == (other.call,)
-        approvals.accept({other.call: True}, [other.call])
-        contents(world, other, approvals=approvals)
+        assert pause(world, other, inputs=inputs).calls == (other.call,)
+        inputs.accept({other.call: True}, [], [other.call])
+        contents(world, other, inputs=inputs)
         assert DONE == ["/"]
 
     def test_the_layout_of_the_arguments_does_not_matter(self, world):
-        approvals = self.accept(world, {"1": True}, [DELETE])
-        contents(world, TOOLS.bind(ToolCall("1", "delete", '{ "path":"a.txt" }')), approvals=approvals)
+        inputs = self.accept(world, {"1": True}, [DELETE])
+        contents(world, TOOLS.bind(ToolCall("1", "delete", '{ "path":"a.txt" }')), inputs=inputs)
         assert DONE == ["a.txt"]
 
     def test_new_arguments_hold_for_the_same_tool_only(self, world):
-        approvals = self.accept(world, {"1": {"path": "b"}}, [DELETE])
-        pause(world, replace(DELETE, call=replace(DELETE.call, name="wipe")), approvals=approvals)
+        inputs = self.accept(world, {"1": {"path": "b"}}, [DELETE])
+        pause(world, replace(DELETE, call=replace(DELETE.call, name="wipe")), inputs=inputs)
 
     def test_new_arguments_hold_whatever_the_model_wrote(self, world):
-        approvals = self.accept(world, {"1": {"path": "b"}}, [DELETE])
-        contents(world, bind("delete", path="/"), approvals=approvals)
+        inputs = self.accept(world, {"1": {"path": "b"}}, [DELETE])
+        contents(world, bind("delete", path="/"), inputs=inputs)
         assert DONE == ["b"]
 
     def test_a_call_of_that_id_must_wait(self, world):
-        with pytest.raises(RunError, match=r"no pending call has the id 'two'\. Pending: '1', '2', '3'"):
+        with pytest.raises(RunError, match=r"nothing waits with the id 'two'\. Waiting: '1', '2', '3'"):
             self.accept(world, {"two": True})
 
     def test_invalid_arguments_leave_the_call_waiting_with_a_reason(self, world):
-        approvals = self.accept(world, {"2": {"file": "c"}, "3": True})
-        error = pause(world, *TURN, approvals=approvals)
+        inputs = self.accept(world, {"2": {"file": "c"}, "3": True})
+        error = pause(world, *TURN, inputs=inputs)
         assert "The arguments given for '2' are not valid" in str(error)
         assert "path" in str(error)
         assert [one.id for one in error.calls] == ["2"]
-        approvals.accept({"2": {"path": "c"}}, [TURN[1].call])
-        contents(world, *TURN, approvals=approvals)
+        inputs.accept({"2": {"path": "c"}}, [], [TURN[1].call])
+        contents(world, *TURN, inputs=inputs)
         assert DONE == ["look l", "c", "b"]
 
     def test_a_decider_who_was_asked_is_not_asked_again(self, world):
@@ -257,8 +258,8 @@ class TestDecisionsThatWereMadeBefore:
             asked.append(call.name)
             return True if call.name == "look" else None
 
-        approvals = self.accept(world, {"2": True, "3": True}, decide=decide)
-        contents(world, *TURN, approvals=approvals, decide=decide)
+        inputs = self.accept(world, {"2": True, "3": True}, decide=decide)
+        contents(world, *TURN, inputs=inputs, decide=decide)
         assert asked == ["look", "delete", "delete"]
 
     def test_what_cannot_be_shown_does_no_harm_in_the_message(self, world):

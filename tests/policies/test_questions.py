@@ -14,9 +14,11 @@ from agentkit import InputRequired, JsonAgent, Limits, Paused, Question, RunErro
 from agentkit.core.ask_person import Person
 from agentkit.core.flow import apply_policies
 from agentkit.core.messages import pending_calls, user
+from agentkit.core.pending import Pending
 from agentkit.engine.history import check_history
 from agentkit.events import QuestionAnswered, QuestionAsked, RunEnded, ToolFinished, ToolStarted
-from agentkit.policies.questions import Questions, answer_questions
+from agentkit.policies.pending import PendingInputs
+from agentkit.policies.questions import answer_questions
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.questions import explain_answer
 
@@ -35,12 +37,12 @@ class Asking(Turns):
 
     def __init__(self, *tools: Callable[..., Any], script=(ROME, DONE)) -> None:
         super().__init__(ScriptedModel(*script), *tools)
-        self.stored = Questions()
+        self.stored = PendingInputs()
 
     @property
-    def open(self) -> list[Question]:
+    def open(self) -> list[Pending]:
         """The questions without an answer."""
-        return self.stored.list_open(pending_calls(self.messages))
+        return self.stored.list_open(pending_calls(self.messages), lambda call, digest: call)
 
     def go_on(self, world, answers=None, on_question=None) -> Any:
         """Take turns, with these answers."""
@@ -68,7 +70,7 @@ class TestWithoutAPersonTheTurnsPause:
         assert turns.go_on(world, {second.questions[0].id: True}) == "done"
         assert turns.contents == [BOOKED, "The answer was given."]
         assert check_history(turns.messages) == []
-        assert turns.stored.as_dict() == {}
+        assert (turns.stored.asking, turns.stored.answers) == ({}, {})
         assert len(turns.requests) == 2
         assert [event.answer for event in turns.events if isinstance(event, QuestionAnswered)] == []
 
@@ -76,7 +78,7 @@ class TestWithoutAPersonTheTurnsPause:
         turns = Asking(function)
         turns.pause(world)
         for answers in ({"call_1_1": 2}, {"call_1_1/2": False}):
-            turns.stored = Questions.from_dict(json.loads(json.dumps(turns.stored.as_dict())))
+            turns.stored = PendingInputs.from_dict(json.loads(json.dumps(turns.stored.as_dict())), dict)
             if "call_1_1" in answers:
                 assert [entry.text for entry in turns.pause(world, answers).questions] == ["Breakfast?"]
             else:

@@ -16,10 +16,11 @@ from agentkit import DefinitionError, JsonAgent, RunError, Session, Usage, journ
 from agentkit.core.errors import Paused
 from agentkit.core.labels import DEVELOPER
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
+from agentkit.core.pending import digest_call
 from agentkit.core.private_files import write_atomically
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
-from agentkit.policies.approval import StoredDecision, digest_call
+from agentkit.policies.pending import HeldCall, StoredDecision
 from agentkit.sessions.session import NOT_RUN_UNDECIDED
 from agentkit.testing import ScriptedModel, call
 from agentkit.tools.execution.call import ANSWER_RESULT
@@ -160,11 +161,11 @@ def whole() -> Session:
     session = Session([system("s"), user("q"), reply], spent)
     session.cut.store("a long text")
     session.say("more")
-    session.approvals.waiting["c"] = digest_call(CALL)
+    session.inputs.held["c"] = HeldCall(digest_call(CALL), "it may have side effects")
     session.handed.append("billing")
     inner = Session([user("inner"), assistant(None, [ToolCall("i", "g")])])
-    inner.approvals.waiting["i"] = "digest"
-    session.approvals.nested["c"] = inner
+    inner.inputs.held["i"] = HeldCall("digest", "it deletes")
+    session.inputs.nested["c"] = inner
     return session
 
 
@@ -407,19 +408,19 @@ class TestAPause:
 
         def pause() -> None:
             session.messages.append(assistant(None, [CALL]))
-            session.approvals.waiting["c"] = digest_call(CALL)
+            session.inputs.held["c"] = HeldCall(digest_call(CALL), "it may have side effects")
             raise Paused("wait")
 
         with pytest.raises(Paused) as caught, session.turn("s", "q"):
             pause()
         assert caught.value.session is session
         assert caught.value.calls == (CALL,)
-        with session.turn("s", approvals={"c": True}):
-            assert session.approvals.decisions == {"c": StoredDecision(True, digest_call(CALL))}
+        with session.turn("s", answers={"c": True}):
+            assert session.inputs.decisions == {"c": StoredDecision(True, digest_call(CALL))}
 
     def test_a_new_query_reports_that_the_call_was_not_run(self):
         session = whole()
-        session.approvals.nested.clear()
+        session.inputs.nested.clear()
         with session.turn("s", "something else") as messages:
             assert messages[3] == tool_message(CALL, NOT_RUN_UNDECIDED, label=DEVELOPER)
             assert session.waiting == []
@@ -429,13 +430,13 @@ class TestAPause:
         session = whole()
         with session.turn("s", "something else") as messages:
             assert messages[3] == tool_message(CALL, CANCELLED, label=DEVELOPER)
-            assert (session.waiting, session.approvals.nested) == ([], {})
+            assert (session.waiting, session.inputs.nested) == ([], {})
 
     @pytest.mark.parametrize(
         ("approvals", "query", "reason"),
         [
-            ({"d": True}, None, "no pending call has the id 'd'.*Pending: 'c', 'c/i'"),
-            ({"c": None}, None, r"approvals\['c'\] must be True, False.*got NoneType"),
+            ({"d": True}, None, "nothing waits with the id 'd'.*Waiting: 'c', 'c/i'"),
+            ({"c": None}, None, r"answers\['c'\] must be True, False.*got NoneType"),
             ({"c": 1}, None, "got int"),
             ({"c": True}, "and a query", "Leave the query out"),
         ],
@@ -444,7 +445,7 @@ class TestAPause:
         session = whole()
         with pytest.raises(RunError, match=reason), session.turn("s", query, approvals):
             pass
-        assert session.approvals.decisions == {}
+        assert session.inputs.decisions == {}
         assert pending_calls(session.messages) == [CALL]
 
 

@@ -19,7 +19,6 @@ from datetime import date
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
-from ...core.ask_person import UntrustedValue
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import Effect, Flow, Policy, ask, interpret
@@ -37,6 +36,7 @@ from ...core.labels import (
     remove_delimiters,
 )
 from ...core.messages import Message, ReferencedValue, ToolCall, text_of
+from ...core.pending import UntrustedValue, digest_call
 from ...core.portable import truncate
 from ...engine.model import AskModel
 from ...tools.execution.call import BoundCall, ToolResult
@@ -45,8 +45,8 @@ from ...tools.json_tool import JsonTool
 from ...tools.registry import ToolRegistry
 from ...tools.results.result_text import render_text
 from ...tools.roles import find_role, is_destination, may_have_effect, runs_agent
-from ..approval import Approvals, digest_call
 from ..long_results import TruncatedResults
+from ..pending import PendingInputs
 from .origins import (
     PASSAGE_CHARS,
     Origins,
@@ -382,7 +382,7 @@ def hide_untrusted(
     extract: Extractor,
     context: RunContext[Any],
     *,
-    approvals: Approvals | None = None,
+    inputs: PendingInputs | None = None,
     keeping: Container[str] = (),
 ) -> Policy:
     """Replace untrusted results by handles, and resolve references to them in arguments.
@@ -394,13 +394,13 @@ def hide_untrusted(
         stored: Has the hidden texts.
         extract: Answers a question about a text.
         context: The context of the run.
-        approvals: Has the values that a person allowed from now on.
+        inputs: Has the values that a person allowed from now on.
         keeping: The names of tools that get the references themselves, because the conversation gets their arguments.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         origins = Origins(history)
-        state = _Hidden(Handles(stored, history), origins, approvals or Approvals(), extract, context, keeping)
+        state = _Hidden(Handles(stored, history), origins, inputs or PendingInputs(), extract, context, keeping)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -418,7 +418,7 @@ class _Hidden:
 
     handles: Handles
     origins: Origins
-    approvals: Approvals
+    inputs: PendingInputs
     extract: Extractor
     context: RunContext[Any]
     keeping: Container[str] = ()
@@ -590,7 +590,7 @@ class _Hidden:
         readers = reduce(join_readers, [entry.label.readers for entry in sent])
         shown = [replace(self._show(entry, Content()), readers=entry.label.readers) for entry in sent]
         doubt, values = explain(tool, find_outsiders(readers, recipients, tool) or [], readers, shown)
-        return bound if self.approvals.grants.cover(tool.name, values) else bound.hold(doubt, values)
+        return bound if self.inputs.grants.cover(tool.name, values) else bound.hold(doubt, values)
 
     def _check_literals(self, bound: BoundCall) -> BoundCall:
         """Hold a destination that the model may have from extracts, an address in content, and content made of them.
@@ -615,7 +615,7 @@ class _Hidden:
         return self._hold(bound, tool, waiting)
 
     def _hold(self, bound: BoundCall, tool: JsonTool[..., Any], untrusted: list[UntrustedValue]) -> BoundCall:
-        if not untrusted or self.approvals.grants.cover(tool.name, untrusted):
+        if not untrusted or self.inputs.grants.cover(tool.name, untrusted):
             return bound
         return bound.hold(f"these values come from untrusted text: {describe(untrusted)}", untrusted)
 

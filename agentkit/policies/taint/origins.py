@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ...core.ask_person import UntrustedValue
 from ...core.labels import (
     DEVELOPER,
     TRUSTED,
@@ -28,6 +27,7 @@ from ...core.labels import (
     remove_delimiters,
 )
 from ...core.messages import Message, text_of, tool_names
+from ...core.pending import UntrustedValue
 from ...core.portable import truncate
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.json_tool import JsonTool

@@ -27,7 +27,7 @@ from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, may_have_effect
-from ..approval import Approvals
+from ..pending import PendingInputs
 from .origins import EnclosingCall, Origins, name_keeper
 from .readers import ReaderCheck
 
@@ -42,7 +42,7 @@ def guard_untrusted(
     *,
     recorded: Sequence[Message] = (),
     setting: UntrustedSetting = "values",
-    approvals: Approvals | None = None,
+    inputs: PendingInputs | None = None,
 ) -> Policy:
     """Delimit untrusted results, label what follows from them, and set `needs_approval` on calls that may.
 
@@ -51,7 +51,7 @@ def guard_untrusted(
         delimiter: The id of the delimiters; a random one by default.
         recorded: The messages of a run that is replayed; its delimiters are used again.
         setting: Which calls need approval.  A run inside a call with "context" or "hidden" is as strict as "context".
-        approvals: Has the values that a person allowed from now on.
+        inputs: Has the values that a person allowed from now on.
     """
 
     results = {message["tool_call_id"]: text_of(message) for message in recorded if message["role"] == "tool"}
@@ -62,7 +62,7 @@ def guard_untrusted(
         is_strict = setting != "values" or (outer is not None and outer.is_strict)
         origins = Origins(history, outer)
         chosen = delimiter or new_delimiter_id()
-        guard = _Guard(origins, chosen, known, ReaderCheck(origins), is_strict, approvals or Approvals())
+        guard = _Guard(origins, chosen, known, ReaderCheck(origins), is_strict, inputs or PendingInputs())
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -95,7 +95,7 @@ class _Guard:
     """The ids of the delimiters of recorded results, by the ids of the calls; "" for a result without any."""
     readers: ReaderCheck
     is_strict: bool
-    approvals: Approvals
+    inputs: PendingInputs
 
     def check_call(self, bound: BoundCall) -> BoundCall:
         """Return the call; its untrusted result will be delimited, and doubtful arguments need approval."""
@@ -123,7 +123,7 @@ class _Guard:
         is_declared = self.is_strict or is_consequential(tool)
         if not is_declared:
             untrusted = tuple(entry for entry in untrusted if entry.is_destination)
-        if self.approvals.grants.cover(tool.name, untrusted) or not (is_declared or untrusted):
+        if self.inputs.grants.cover(tool.name, untrusted) or not (is_declared or untrusted):
             return bound
         doubt = origins.doubt(arguments, tool, untrusted)
         if self.is_strict and not doubt:
@@ -133,7 +133,7 @@ class _Guard:
     def _check_readers(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
         """Hold a call that sends data to others than its readers."""
         doubt, values = self.readers.find(bound.call.arguments, tool, is_strict=self.is_strict)
-        return bound.hold(doubt, values) if doubt and not self.approvals.grants.cover(tool.name, values) else bound
+        return bound.hold(doubt, values) if doubt and not self.inputs.grants.cover(tool.name, values) else bound
 
     def label_reply(self, reply: Reply) -> Reply:
         """Return a reply with the label of what the model had read, unless that is all trusted."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeAlias
 
-from ...core.ask_person import UntrustedValue
 from ...core.labels import join_readers, label_of, remove_delimiters
 from ...core.messages import Message, text_of
+from ...core.pending import UntrustedValue
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, is_destination
 from .origins import Origins, Texts, Value, describe, fold_hosts, is_rearranged, iterate_values

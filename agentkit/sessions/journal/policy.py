@@ -14,11 +14,12 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ...core.ask_person import ask_line, describe_call, is_consent
+from ...core.ask_person import ask_line, is_consent
 from ...core.background import run_in_thread
 from ...core.errors import ExceptionInfo, Paused
 from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, interpret
 from ...core.messages import ToolCall
+from ...core.pending import describe_call
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Reply
 from ...policies.consult import Consult

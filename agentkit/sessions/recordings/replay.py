@@ -24,8 +24,9 @@ from ...core.messages import Message, Usage, calls_of, system
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, ModelAsked, ModelReplied, Reply, Request
 from ...engine.result import SubRun
-from ...policies.approval import ApprovalGiven, StoredDecision
+from ...policies.approval import ApprovalGiven
 from ...policies.consult import Consult, ConsultPerson
+from ...policies.pending import StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry

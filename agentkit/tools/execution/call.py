@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ...core.ask_person import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
 from ...core.enclosing import Make, enclose, enclosing
@@ -21,6 +20,7 @@ from ...core.labels import DEVELOPER, TRUSTED, CallOrigin, Label
 from ...core.masking import mask
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.parts import Part
+from ...core.pending import UntrustedValue
 from ...core.portable import to_valid_text
 from ...core.questions import CallQuestions, InputRequired
 from ...core.threads import is_cancelled

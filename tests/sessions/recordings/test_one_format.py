@@ -102,7 +102,7 @@ def test_a_run_that_waits_for_a_decision_waits_when_its_record_is_loaded(world, 
 def test_a_file_brings_no_decisions(world, path):
     world.run(agent_of(call("wipe", at="a"), answer("done"), approve=lambda call: True), "Go", record=path)
     assert any(json.loads(line)["kind"] == "decision" for line in path.read_text().splitlines())
-    assert Session.load(path).approvals.decisions == {}
+    assert Session.load(path).inputs.decisions == {}
 
 
 def test_an_exported_run_in_the_middle_of_a_conversation_ends_with_it(world, path, tmp_path):

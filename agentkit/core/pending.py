@@ -1,0 +1,189 @@
+"""What a paused run waits for, as a person sees it: decisions about calls, and answers to questions of tools.
+
+A decision is an answer too: to a form that has `APPROVAL_SCHEMA`.  What the person reads of a call and the digest for
+which a decision holds are made here, from one call.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from .masking import mask, mask_data
+from .messages import ReferencedValue, ToolCall
+from .portable import to_canonical_text
+from .questions import Question
+
+APPROVAL_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "reason": {"type": "string", "description": "Why not: the model reads it."},
+        "arguments": {"type": "object", "description": "Other arguments for the call."},
+    },
+    "required": ["approved"],
+}
+MAX_ARGUMENT_CHARS = 10_000
+"""Characters of one argument that the person is shown."""
+UNKNOWN_REASON = "it may have side effects"
+
+
+@dataclass(frozen=True, slots=True)
+class UntrustedValue:
+    """A value of a call that comes neither from the user nor from a trusted tool, or that its recipient may not read.
+
+    `where` is its place in the arguments. `origin` is the tool whose result contains it, "" if the model wrote it, and
+    `passage` the value in that result, with some characters around it. `is_destination` is set for a recipient, an
+    address, a path or an account. `readers` are set if the call waits because only they may read the text that has the
+    value.
+    """
+
+    where: str
+    value: str | int | float
+    origin: str = ""
+    passage: str = ""
+    is_destination: bool = False
+    readers: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An input of a person that a paused run waits for.
+
+    Attributes:
+        id: The key for `answers=`: the id of the call, for a question followed by "/" and the name of the question.
+            Inside an agent of a tool, "outer/inner".
+        call: The call that waits for a decision, with the values of its references; or the call that asks.
+        text: What the person reads: the call with its arguments and what others wrote in them; or the question.
+        schema: The JSON Schema that the answer must match; that of a decision is `APPROVAL_SCHEMA`.
+        reason: Why the call waits for a decision; "" for a question.
+        allowable: The values of the call that a decision can allow from now on.
+        problem: What was wrong with the answer that was given last.
+        state: The state of a call that asks, see `InputRequired`; no person sees it.
+    """
+
+    id: str
+    call: ToolCall
+    text: str
+    schema: Mapping[str, Any]
+    reason: str = ""
+    allowable: tuple[UntrustedValue, ...] = ()
+    problem: str = ""
+    state: Any = None
+
+    @classmethod
+    def decision(
+        cls, call: ToolCall, reason: str = "", allowable: tuple[UntrustedValue, ...] = (), problem: str = ""
+    ) -> "Pending":
+        """Return the decision that a call waits for."""
+        reason = reason or UNKNOWN_REASON
+        return cls(call.id, call, describe_call(call), APPROVAL_SCHEMA, reason, allowable, problem)
+
+    @classmethod
+    def answer(cls, call: ToolCall, question: Question, state: Any = None) -> "Pending":
+        """Return the answer that a call waits for."""
+        identity = f"{call.id}/{question.id}" if question.id else call.id
+        return cls(identity, call, question.text, question.schema, state=state)
+
+    @property
+    def is_approval(self) -> bool:
+        """Whether a decision about the call is wanted."""
+        return bool(self.reason)
+
+    @property
+    def question(self) -> Question:
+        """The question, with the id for `answers=`."""
+        return Question(self.text, self.schema, self.id, self.state)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the call that a decision holds for."""
+        return digest_call(self.call)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """What others wrote in the arguments, in the place of references, for a person; secrets masked."""
+        return tuple(mask(describe_reference(entry)) for entry in self.call.references)
+
+    @property
+    def values(self) -> str:
+        """The values that a decision can allow from now on, for a person; secrets masked."""
+        return mask(", ".join(f"{entry.where} = {entry.value}" for entry in self.allowable))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the input as JSON data, without what the process alone needs."""
+        call = asdict(self.call)
+        call = call if self.call.references else {name: call[name] for name in ("id", "name", "arguments")}
+        if self.is_approval:
+            return {"call": call, "reason": mask(self.reason)}
+        return {"call": call, "id": self.id, "text": self.text, "schema": dict(self.schema)}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Pending":
+        """Return the input that `as_dict` described."""
+        given = saved["call"]
+        references = tuple(ReferencedValue(**entry) for entry in given.get("references", ()))
+        call = ToolCall(**{**given, "references": references})
+        if "schema" not in saved:
+            return cls.decision(call, saved.get("reason", ""))
+        return cls(saved["id"], call, saved["text"], saved["schema"])
+
+    def inside(self, outer: str) -> "Pending":
+        """Return the input of an agent inside the call `outer`, with its id in the enclosing run."""
+        return replace(self, id=f"{outer}/{self.id}", call=replace(self.call, id=f"{outer}/{self.call.id}"))
+
+    def masked(self) -> "Pending":
+        """Return a copy for a front door: secrets masked, and no state."""
+        references = tuple(replace(entry, value=mask_data(entry.value)) for entry in self.call.references)
+        arguments = mask(self.call.arguments)
+        call = replace(self.call, arguments=arguments, written=mask(self.call.written), references=references)
+        allowable = tuple(
+            replace(entry, value=mask_data(entry.value), passage=mask(entry.passage)) for entry in self.allowable
+        )
+        schema = self.schema if self.is_approval else mask_data(dict(self.schema))
+        return Pending(self.id, call, mask(self.text), schema, mask(self.reason), allowable, mask(self.problem))
+
+
+def digest_call(call: ToolCall) -> str:
+    """Return a digest of a call's name and arguments, followed by the name; the layout of the JSON does not matter."""
+    text = f"{call.name}\0{to_canonical_text(call.arguments)}".encode(errors="surrogatepass")
+    return f"{hashlib.sha256(text).hexdigest()}:{call.name}"
+
+
+def describe_call(call: ToolCall) -> str:
+    """Return the call as text for a person: one line per argument, with control characters escaped.
+
+    A line for each reference follows, with its value as a JSON text, which the value cannot close.
+    """
+    given = call.written or call.arguments
+    try:
+        arguments = json.loads(given)
+    except ValueError:
+        arguments = given
+    entries = arguments.items() if isinstance(arguments, dict) else [("arguments", arguments)]
+    lines = [f"The agent wants to call {escape_unprintable(call.name)}:"]
+    for key, value in entries:
+        lines.append(f"  {escape_unprintable(str(key))}: {_show_ends(json.dumps(value, ensure_ascii=False))}")
+    return "\n".join([*lines, *(f"  {describe_reference(entry)}" for entry in call.references)])
+
+
+def describe_reference(entry: ReferencedValue) -> str:
+    """Return a reference with its value, marked as text of others; the value is a JSON text, which it cannot close."""
+    value = _show_ends(json.dumps(entry.value, ensure_ascii=False, default=str))
+    return f"{entry.reference} is {value} (text of others, from {escape_unprintable(entry.source)})"
+
+
+def _show_ends(text: str) -> str:
+    """Return the escaped text; of a long one the head and the tail, because both can decide about a call."""
+    if len(text) <= MAX_ARGUMENT_CHARS:
+        return escape_unprintable(text)
+    half = MAX_ARGUMENT_CHARS // 2
+    left_out = f"... ({len(text) - 2 * half:,} characters left out) ..."
+    return f"{escape_unprintable(text[:half])}{left_out}{escape_unprintable(text[-half:])}"
+
+
+def escape_unprintable(text: str, max_chars: int = MAX_ARGUMENT_CHARS) -> str:
+    """Escape what moves the cursor or reverses the writing direction, and truncate to `max_chars` characters."""
+    shown = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text[:max_chars])
+    return shown if len(text) <= max_chars else f"{shown}... ({len(text) - max_chars:,} more characters)"
