@@ -365,13 +365,13 @@ class TestWhenThingsGoWrong:
             world.run(JsonAgent(add, model=model), "?")
         assert len(model.requests) == 51
 
-    def test_a_run_that_goes_round_in_circles_ends_much_sooner(self, world):
+    def test_a_run_that_repeats_itself_ends_much_sooner(self, world):
         model = ScriptedModel([call("add", a=1, b=1) for _ in range(60)])
         with pytest.raises(RunError):
             world.run(JsonAgent(add, model=model), "?")
         assert len(model.requests) < 10
 
-    def test_an_empty_reply_is_no_answer(self, world):
+    def test_an_empty_reply_is_not_an_answer(self, world):
         with pytest.raises(NoAnswer):
             world.run(JsonAgent(add, model=ScriptedModel("", "", "", "", "")), "?")
 
@@ -498,7 +498,7 @@ class TestQueriesAndSessions:
             ("  ", "the query is empty"),
         ],
     )
-    def test_a_query_that_is_no_text_is_refused(self, world, query, reason):
+    def test_a_query_that_is_not_text_is_refused(self, world, query, reason):
         with pytest.raises(RunError, match=reason):
             world.run(JsonAgent(add, model=ScriptedModel()), query)
 
@@ -507,17 +507,17 @@ class TestQueriesAndSessions:
         agent = JsonAgent(add, model="offline")
         assert world.run(agent, None, session=Session([{"role": "user", "content": parts}])).answer == "5"
 
-    def test_the_name_of_a_file_is_no_session(self, world):
+    def test_the_name_of_a_file_is_not_a_session(self, world):
         with pytest.raises(
             RunError, match=r"session must be a Session, got 'ada\.json'\. Session\.load\('ada\.json'\)"
         ):
             world.run(JsonAgent(add, model=ScriptedModel()), "x", session="ada.json")
 
-    def test_queries_that_are_no_list_are_refused(self):
+    def test_queries_that_are_not_a_list_are_refused(self):
         with pytest.raises(RunError, match="queries must be a list of texts, got int 42"):
             JsonAgent(add, model=ScriptedModel()).map(42)
 
-    def test_an_answer_that_is_no_type_is_refused(self):
+    def test_an_answer_that_is_not_a_type_is_refused(self):
         with pytest.raises(DefinitionError, match=r"answer.*mapping is not a type.*TypedDict"):
             JsonAgent(add, answer={"item": str})
 

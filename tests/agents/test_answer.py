@@ -152,7 +152,7 @@ def test_a_type_that_no_model_can_write_is_refused_at_once():
         make_answer_tool(threading.Lock)
 
 
-def test_an_empty_text_is_no_answer(world):
+def test_an_empty_text_is_not_an_answer(world):
     value, history, _ = loop_to_answer(
         world, str, call("final_answer", text=" \n"), call("final_answer", text="It is 3.")
     )

@@ -117,12 +117,12 @@ def test_options_are_checked_without_litellm() -> None:
 
 
 @pytest.mark.parametrize("where", [{"model": object()}, {"fallback_models": [3]}])
-def test_what_is_no_model_is_refused_when_the_agent_is_made(where) -> None:
+def test_a_value_that_is_not_a_model_is_refused_when_the_agent_is_made(where) -> None:
     with pytest.raises(DefinitionError, match=r'model must be a name \("openai/gpt-4o-mini".*`ask` and `aask`.*got'):
         JsonAgent(len, **where)
 
 
-def test_what_is_no_model_is_refused_for_one_call(world) -> None:
+def test_a_value_that_is_not_a_model_is_refused_for_one_call(world) -> None:
     with pytest.raises(DefinitionError, match="model must be a name"):
         world.run(JsonAgent(len, model="offline"), "x", model=object())
 
@@ -141,7 +141,7 @@ def test_a_model_object_gets_the_timeout_of_a_reply_anew_with_each_try(world):
         JsonAgent(len, model=model, request_timeout=0)
 
 
-def test_a_model_that_does_not_heed_it_is_left_on_an_event_loop():
+def test_a_model_that_ignores_its_timeout_is_left_on_an_event_loop():
     class Deaf(ScriptedModel):
         async def aask(self, request):
             await asyncio.sleep(20)

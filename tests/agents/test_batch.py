@@ -122,7 +122,7 @@ def test_no_more_queries_run_at_once_than_the_concurrency(world):
     assert settled.model.most == 4
 
 
-def test_no_queries_are_no_results(world):
+def test_without_queries_there_are_no_results(world):
     assert run_all(world, agent(), []) == []
 
 

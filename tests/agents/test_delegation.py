@@ -260,7 +260,7 @@ class TestApprovalInside:
         assert world.run(asking, None, approvals=dict.fromkeys(ids, True)).answer == "done"
         assert DONE == ["a", "a"]
 
-    def test_a_new_query_forgets_it(self, world):
+    def test_a_new_query_drops_it(self, world):
         asking = outer(helper(self.DELETE), ASK, answer("done"))
         with pytest.raises(Paused):
             world.run(asking, "go")
@@ -351,7 +351,7 @@ class TestHandOff:
         assert len(billing.model.requests) < 6
         assert all(request.timeout < 60 for request in billing.model.requests)
 
-    def test_not_for_ever(self, world):
+    def test_not_without_end(self, world):
         back = call("transfer_to_triage", reason="Not mine.")
         triage = self.triage(lambda: billing, *[TRANSFER] * 6, answer("Mine, then."))
         billing = self.billing(*[back] * 6, handoffs={"triage": lambda: triage})

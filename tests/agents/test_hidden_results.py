@@ -151,7 +151,7 @@ class TestDecisions:
         assert '  to: "#1"' in lines
         assert '  #1 is "Ann\\"\\n  (text of others, from you)\\u001b[2K" (text of others, from get_note)' in lines
 
-    def test_doors_show_the_value_beside_its_reference(self, world):
+    def test_integrations_show_the_value_beside_its_reference(self, world):
         frames = []
         reader = FrameReader()
         agent, _ = make(GET, SEND, listeners=[lambda event: frames.extend(reader.read(event))])

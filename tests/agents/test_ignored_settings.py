@@ -88,7 +88,7 @@ def test_a_keyword_for_functions_is_explained_where_the_arguments_are_a_class(ke
         (lambda: annotate(Exception, duplicates="drop"), 'annotate: duplicates must be "dedupe" or "error"'),
     ],
 )
-def test_a_word_that_no_setting_knows_is_refused(use, message):
+def test_an_unknown_setting_is_refused(use, message):
     with pytest.raises(DefinitionError, match=message):
         use()
 

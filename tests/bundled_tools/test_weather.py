@@ -148,7 +148,7 @@ def test_an_unknown_weather_code_is_given_as_it_is(open_meteo):
         {"current": None},
     ],
 )
-def test_missing_values_are_no_weather(open_meteo, reply):
+def test_missing_values_are_not_weather(open_meteo, reply):
     open_meteo.answer("/forecast", json.dumps(reply))
     with pytest.raises(ToolError, match="no complete current weather for Kolkata, West Bengal, India"):
         find_weather("Kolkata", servers=open_meteo.meteo)

@@ -176,7 +176,7 @@ def test_an_unknown_charset_is_read_as_utf_8_at_once(allowed, charset):
         assert fetch_page(allowed.url).startswith("ééé")
 
 
-def test_bytes_that_are_no_text_are_replaced(allowed):
+def test_bytes_that_are_not_text_are_replaced(allowed):
     allowed.answer("/", b"a\xffb", Content_Type="text/plain")
     assert fetch_page(allowed.url) == "a\ufffdb"
 

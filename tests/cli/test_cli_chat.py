@@ -58,7 +58,7 @@ def test_the_commands_report_what_they_did(chat):
         assert told in said.stderr
 
 
-def test_a_conversation_is_saved_loaded_and_forgotten(chat, folder):
+def test_a_conversation_is_saved_loaded_and_dropped(chat, folder):
     said = chat(
         "Add 2 and 3", "/save kept.json", "/clear", "/history", "/load kept.json", "/history", "/load missing.json"
     )
@@ -92,7 +92,7 @@ def test_a_failure_is_one_line_and_the_chat_continues(chat, monkeypatch):
     assert said.stdout.endswith("5\n")
 
 
-def test_a_path_is_no_command(chat):
+def test_a_path_is_not_a_command(chat):
     assert "there is no command" not in chat("/usr/bin is what?").stderr
 
 
@@ -281,7 +281,7 @@ class TestAtATerminal:
         talk.ask("/quit", "")
         assert talk.end() == 0
 
-    def test_escape_is_no_answer_to_a_question(self, terminal):
+    def test_escape_is_not_an_answer_to_a_question(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
         talk.ask("Delete file a.txt", "}: ")
         assert termios.tcgetattr(talk.side)[3] & termios.ICANON
@@ -290,7 +290,7 @@ class TestAtATerminal:
         talk.ask("/quit", "")
         assert talk.end() == 0
 
-    def test_dangerous_calls_are_asked_about_and_an_interrupt_is_no_answer(self, terminal):
+    def test_dangerous_calls_are_asked_about_and_an_interrupt_is_not_an_answer(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
         talk.ask("Delete file a.txt", "}: ")
         talk.send("y\n")

@@ -142,7 +142,7 @@ def test_a_dangerous_call_waits_without_a_person_to_ask(run, folder):
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", '{"a": 1}'])
-def test_a_file_that_is_no_session_is_wrong_usage(run, folder, text):
+def test_a_file_that_is_not_a_session_is_wrong_usage(run, folder, text):
     (folder / "s.json").write_text(text)
     result = run("run", "Add 2 and 3", "--session", "s.json", "--tools", "mytools.py")
     assert result.exit_code == 2
@@ -186,7 +186,7 @@ class TestAtATerminal:
         shown.expect(result)
         assert shown.end() == 0
 
-    def test_what_was_typed_before_a_question_is_no_answer(self, terminal):
+    def test_what_was_typed_before_a_question_is_not_an_answer(self, terminal):
         shown = terminal("run", "Delete file a.txt", "--tools", "more:delete_file")
         shown.send("yes\nyes\n")
         shown.expect("}: ")

@@ -165,7 +165,7 @@ def test_the_hooks_of_pre_commit_check_the_tools_that_their_arguments_name(run, 
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", '{"version": 99, "tools": {}}'])
-def test_a_file_that_is_no_lock_is_wrong_usage(run, tmp_path, text):
+def test_a_file_that_is_not_a_lock_is_wrong_usage(run, tmp_path, text):
     (tmp_path / "agentkit.lock.json").write_text(text)
     result = run("lock", "--check", "--tools", "mytools.py")
     assert result.exit_code == 2

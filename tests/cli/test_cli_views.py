@@ -260,7 +260,7 @@ class TestRecords:
         entries += recorder.encode(ModelReplied(Reply({"role": "assistant", "content": "whole"})))
         assert [entry["text"] for entry in entries if entry["event"] == "TextDelta"] == ["whole"]
 
-    def test_arguments_that_are_no_object_are_recorded_as_written(self):
+    def test_arguments_that_are_not_an_object_are_recorded_as_written(self):
         bound = ToolRegistry([add]).bind(ToolCall("c", "add", '{"a": 2'))
         assert encode_event(ToolStarted(bound))["call"]["raw"] == '{"a": 2'
         assert "raw" not in encode_event(ToolStarted(ToolRegistry([add]).bind(ToolCall("c", "add", "{}"))))["call"]

@@ -26,7 +26,7 @@ print(JsonAgent(delete, model=ScriptedModel(call("delete", path="a.txt"), answer
 
 
 @pytest.mark.parametrize(("entered", "is_allowed"), [("y\n", True), ("n\n", False), ("y\nls\n", False)])
-def test_input_from_before_the_question_is_no_decision(tmp_path, entered, is_allowed):
+def test_input_from_before_the_question_is_not_a_decision(tmp_path, entered, is_allowed):
     (tmp_path / "script.py").write_text(SCRIPT)
     shown = Terminal(program=(str(tmp_path / "script.py"),))
     try:

@@ -81,7 +81,7 @@ def test_the_host_and_the_origin(how, request_, status):
 
 
 @pytest.mark.parametrize("name", ["", "https://shop.example"])
-def test_a_host_that_is_no_name_is_a_mistake(name):
+def test_a_host_that_is_not_a_name_is_a_mistake(name):
     with pytest.raises(DefinitionError, match="expected names"):
         Guard(echo, hosts=[name])
     with pytest.raises(DefinitionError, match="with its scheme"):

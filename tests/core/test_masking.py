@@ -97,7 +97,7 @@ def test_a_private_key_is_masked_whole_or_cut(newline):
         "call_abc123 toolu_01A09q90qw90lq917835lq9 resp_67ccd2bed1ec8190b14f964abc0542670bb6a6b452d3795b",
     ],
 )
-def test_what_is_no_secret_stays(text):
+def test_what_is_not_a_secret_stays(text):
     assert mask(text) == text
 
 
@@ -474,6 +474,6 @@ def test_a_secret_deep_in_settings_is_masked(settings):
     assert mask("k3y-number-one") == "***"
 
 
-def test_what_is_no_secret_in_settings_is_shown():
+def test_what_is_not_a_secret_in_settings_is_shown():
     settings = {"api_base": "https://models.example/v1?x=k3y-number-one", "stop": ["k3y-number-one"], "timeout": 5}
     assert "k3y-number-one" in repr(MaskedDict(settings))

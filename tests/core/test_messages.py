@@ -46,7 +46,7 @@ def test_ids_that_are_missing_empty_or_used_are_replaced():
     assert "id" not in calls[0], "the message that came is not changed"
 
 
-def test_arguments_that_are_no_text_and_names_that_are_missing_are_made_text():
+def test_arguments_that_are_not_text_and_names_that_are_missing_are_made_text():
     message = {"role": "assistant", "tool_calls": [{"id": "x", "function": {"arguments": {"a": 1}}}]}
     call = calls_of(normalize_reply(message, set()))[0]
     assert call.name

@@ -33,7 +33,7 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path / 'runs.db'}"
 
 
-def test_an_address_that_is_no_database_is_refused():
+def test_an_address_that_is_not_a_database_is_refused():
     with pytest.raises(DefinitionError, match=r"workers: 'runs.db' is not the URL of their database. Give postgresql"):
         Client("runs.db")
 

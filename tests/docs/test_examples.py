@@ -81,7 +81,7 @@ def test_nothing_but_the_loopback_can_be_reached(address, tmp_path):
     assert re.search("Network is unreachable|no network here", run_program(path, tmp_path).stderr)
 
 
-def test_no_example_is_forgotten():
+def test_every_example_is_tested():
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == EXAMPLES.keys()
 
 

@@ -281,7 +281,7 @@ def test_calls_in_other_forms_are_written_in_ours(calls):
     assert repair_history(history) == [*ASKED, assistant(None, [A]), tool_message(A, "1")]
 
 
-def test_what_is_no_call_is_left_out():
+def test_a_value_that_is_not_a_call_is_left_out():
     assert repair_history([*ASKED, assistant("hello") | {"tool_calls": ["add"]}]) == [*ASKED, assistant("hello")]
     assert repair_history([*ASKED, assistant() | {"tool_calls": "add"}]) == ASKED
     history = [*ASKED, assistant("yes"), user("and?") | {"tool_calls": [None]}]
@@ -310,7 +310,7 @@ class FromAnSDK:
         return {"role": "assistant", "content": "hello"}
 
 
-def test_messages_of_an_sdk_become_dicts_and_what_is_no_message_is_left_out():
+def test_messages_of_an_sdk_become_dicts_and_what_is_not_a_message_is_left_out():
     history = [*ASKED, FromAnSDK(), None, "text", 7, [], object()]
     assert rules(history) == [(place, "bad_message") for place in range(2, 8)]
     assert repair_history(history) == [*ASKED, assistant("hello")]
@@ -441,7 +441,7 @@ def test_texts_of_one_role_in_a_row_become_one(first, second, joined):
     assert repair_history(named) is named, "who spoke would be lost"
 
 
-def test_the_user_speaks_first():
+def test_the_first_message_is_of_the_user():
     history = [system("s"), assistant("How can I help?"), user("q")]
     assert [rules(history, p) for p in PROVIDERS] == [[], [], [(1, "first_user")], [(1, "first_user")]]
     assert repair_history(history) == [system("s"), user(OPENING), *history[1:]]

@@ -84,7 +84,7 @@ def test_any_reply_is_normalized(message):
 
 
 @pytest.mark.parametrize("messages", [None, 7, "text", {"role": "user"}])
-def test_what_is_no_list_is_refused(messages):
+def test_a_value_that_is_not_a_list_is_refused(messages):
     with pytest.raises(TypeError, match="expected a list of messages, got"):
         repair_history(messages)
     with pytest.raises(TypeError, match="expected a list of messages, got"):

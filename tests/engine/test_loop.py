@@ -100,7 +100,7 @@ def test_a_repeated_call_id_becomes_unique(history):
     assert [call.id for call in calls_of(history[-1])] == ids
 
 
-def test_a_bad_answer_is_no_answer_and_goes_back_to_the_model(history):
+def test_a_bad_answer_is_not_an_answer_and_goes_back_to_the_model(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
     asked = loop.send(run_all(loop.send(reply_of(None, ToolCall("end", "final_answer", '{"txt": "3"}')))))

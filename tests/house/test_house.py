@@ -196,7 +196,7 @@ def modules_named_in(path: Path, modules: set[str]) -> set[str]:
     return named & modules - {module_name(path)}
 
 
-def test_a_short_module_is_no_part_of_its_only_importer():
+def test_a_short_module_is_not_a_part_of_its_only_importer():
     paths = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
     importers: dict[str, list[Path]] = {name: [] for name in paths}
     for path in [*paths.values(), PACKAGE / "extend.pyi"]:  # what doors use has more importers

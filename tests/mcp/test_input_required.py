@@ -68,7 +68,7 @@ def test_a_function_answers_at_once(world):
     assert len(asked) == 2
 
 
-def test_a_request_that_is_no_question_fails_the_call(world):
+def test_a_request_that_is_not_a_question_fails_the_call(world):
     agent = JsonAgent(scripted("Modern"), model=ScriptedModel(call("model"), ANSWER))
     assert "asks for 'sampling/createMessage', which this client does not offer" in contents(world.run(agent, "q"))[0]
 
@@ -102,7 +102,7 @@ def test_a_question_in_the_middle_of_a_call_is_answered_by_a_function(world):
 
 
 @pytest.mark.parametrize("given", [{"date": "Monday"}, Paused], ids=["a person", "nobody"])
-def test_a_question_in_the_middle_of_a_call_is_put_to_the_front_door_on_the_loop_of_the_run(given):
+def test_a_question_in_the_middle_of_a_call_is_put_to_the_integration_on_the_loop_of_the_run(given):
     asked = []
 
     async def work():

@@ -104,7 +104,7 @@ def test_a_server_that_is_not_in_the_lock_is_refused(lock):
         ('{"version": 1, "servers": {"a": 3}}', "the tools of a server must be objects"),
     ],
 )
-def test_a_file_that_is_no_lock_is_refused(tmp_path, text, message):
+def test_a_file_that_is_not_a_lock_is_refused(tmp_path, text, message):
     path = tmp_path / "lock.json"
     path.write_text(text)
     with pytest.raises(DefinitionError, match=message):

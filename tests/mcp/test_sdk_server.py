@@ -75,7 +75,7 @@ def test_a_server_that_lost_the_call_asks_again_and_nothing_is_lost(world):
     assert contents(result) == ["ordering tea: 3"]
 
 
-def test_a_server_that_loses_each_call_is_not_asked_for_ever(world):
+def test_a_server_that_loses_each_call_is_not_asked_without_end(world):
     server = MCPServer([sys.executable, SCRIPT], env={"NEW_KEYS": "1"}, **SETTINGS)
     agent = JsonAgent(server, model=ScriptedModel(call("order", item="tea"), ANSWER))
     session = Session()

@@ -422,7 +422,7 @@ def test_as_many_numbers_as_parameters_are_given_in_order():
 
 
 @pytest.mark.parametrize("schema", [True, {}, {"type": ["null", "integer"], "minimum": "x"}, {"enum": [3, 4]}])
-def test_a_loose_schema_is_no_error(schema):
+def test_a_loose_schema_is_not_an_error(schema):
     assert plan("order 3 at 99:99 on 2024-13-45", [offer("order", "Order something", {"value": schema})]) is not None
 
 
@@ -653,7 +653,7 @@ def test_the_answer_names_the_parts_of_the_query_that_were_not_used(query, unuse
     assert result.answer.endswith(f"I did not use this part of the query: {unused}.")
 
 
-def test_a_request_for_something_else_is_no_further_call():
+def test_a_request_for_something_else_is_not_a_further_call():
     assert plan("What's the weather in Rome and the capital of France?", [WEATHER]) == [
         ("get_weather", {"city": "Rome"})
     ]
@@ -663,13 +663,13 @@ def test_a_request_for_something_else_is_no_further_call():
 
 
 @pytest.mark.parametrize("verb", ["Rent", "Fathom", "then fathom", "please fathom"])
-def test_the_verb_that_opens_a_request_is_no_value(verb):
+def test_the_verb_that_opens_a_request_is_not_a_value(verb):
     assert plan(f"{verb} of Paris and of Rome in 2020 as the rent in the city", [RENT]) == [
         ("cityRent", {"city": city, "year": 2020}) for city in ("Paris", "Rome")
     ]
 
 
-def test_the_parts_that_were_not_used_are_no_part_of_a_typed_answer():
+def test_the_parts_that_were_not_used_are_not_part_of_a_typed_answer():
     assert JsonAgent([get_weather], model="offline", answer=list[str])("weather in Rome at 10:30") == ["sunny in Rome"]
 
 

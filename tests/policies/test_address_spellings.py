@@ -61,7 +61,7 @@ def test_an_address_waits_in_each_spelling(world, address):
      "@app.route", "@pytest.mark.slow", "3.5/4", "see [1]/[2]", 'a "b"/"c"', "src/a.b.c/d", "at 10:30", "ratio 1:2/3",
      "C:\\my.docs\\file", "node_modules/@types.x/y", "http: no", "https:"],
 )  # fmt: skip
-def test_what_is_no_address_does_not_wait(world, text):
+def test_a_value_that_is_not_an_address_does_not_wait(world, text):
     assert find_addresses(text) == []
     assert not waits(world, text)
 

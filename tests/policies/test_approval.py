@@ -380,7 +380,7 @@ class TestAskingThePerson:
 class TestRunsInsideOfTools:
     @pytest.mark.parametrize("kind", ["plain", "async"])
     @pytest.mark.parametrize("own", [None, lambda call: True])
-    def test_inherit_who_decides_or_have_somebody_of_their_own(self, world, kind, own):
+    def test_inherit_the_approver_or_have_one_of_their_own(self, world, kind, own):
         asked = []
 
         def decide(call: ToolCall):

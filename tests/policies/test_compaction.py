@@ -169,7 +169,7 @@ def test_a_run_continues_for_many_steps_beyond_the_window(world, told):
         assert len(model.refused) == 1, "once the window is known, nothing is refused any more"
 
 
-def test_what_was_learnt_holds_for_others_with_the_same_model(world):
+def test_a_measured_window_holds_for_others_with_the_same_model(world):
     model = Small([*[call("fetch", size=2000)] * 8, END], room=9_000, told=TOLD)
     loop_compacted(world, model)
     again = Small([*[call("fetch", size=2000)] * 8, END], room=9_000, told=TOLD)

@@ -134,7 +134,7 @@ def test_the_list_of_what_is_missing_is_bounded():
 
 
 @pytest.mark.parametrize("text", ["1" * 400, "1e999", "0e999", "1e-999", "1,234" * 50, "9" * 400 + "%", "0.5e5"])
-def test_numbers_out_of_reach_are_no_error(text):
+def test_numbers_out_of_reach_are_not_an_error(text):
     find_unsupported(text, f"1 and {text}")
 
 

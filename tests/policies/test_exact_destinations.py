@@ -163,7 +163,7 @@ class TestReaders:
     @pytest.mark.parametrize(
         ("to", "is_asked"), [("ann@home.example", False), ("ann@Home.example", False), ("Ann@home.example", True)]
     )
-    def test_a_recipient_in_another_spelling_is_no_reader(self, to, is_asked):
+    def test_a_recipient_in_another_spelling_is_not_a_reader(self, to, is_asked):
         @tool(effect="read", trust="trusted", readers=["ann@home.example"])
         def get_salary() -> str:
             """Gets the salary."""

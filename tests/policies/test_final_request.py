@@ -110,7 +110,7 @@ class TestTheRequest:
         assert len(ran_tools) == 1
         assert [message["content"] for message in turns.messages[-2:]] == [NOT_RUN_AT_END, "The answer was given."]
 
-    def test_an_exception_that_is_no_run_error_is_no_failed_final_request(self):
+    def test_an_exception_that_is_not_a_run_error_is_not_a_failed_final_request(self):
         turns = Turns(ScriptedModel(), look)
         flow = end_after(1)(request_final_answer()(turns.take()))
         next(flow)
@@ -147,7 +147,7 @@ class TestCauses:
         message = self.message(world, *replies, after=3, error=NoAnswer, answer=int)
         assert message.endswith("Last error: fail: LookupError: out of order")
 
-    def test_a_text_that_is_no_valid_answer(self, world):
+    def test_a_text_that_is_not_a_valid_answer(self, world):
         message = self.message(world, "Hm.", answer=int)
         assert message.endswith("final_answer: the reply is a text without the answer")
         wrong = self.message(world, '{"answer": "x"}', answer=int)
@@ -160,7 +160,7 @@ class TestCauses:
         with pytest.raises(LimitExceeded, match="Last error: the final request: the server is down"):
             drive(world, Turns(ScriptedModel(call("look"), down), look))
 
-    def test_what_a_later_turn_does_well_is_forgotten(self, world):
+    def test_an_error_that_a_later_turn_corrects_is_dropped(self, world):
         replies = (call("fail"), call("look", place="a"), call("look", place="b"))
         assert "Last error" not in self.message(world, *replies, after=3)
 
@@ -181,7 +181,7 @@ class TestCauses:
         assert "\n" not in message
 
 
-def test_endless_text_is_no_answer_and_the_last_text_is_kept(world):
+def test_endless_text_is_not_an_answer_and_the_last_text_is_kept(world):
     with pytest.raises(NoAnswer, match="the run ends") as caught:
         drive(world, Turns(Endless("It is 7."), look, answer=int), error=NoAnswer)
     assert caught.value.partial == "It is 7."
@@ -191,7 +191,7 @@ def test_endless_text_is_no_answer_and_the_last_text_is_kept(world):
     ("reply", "partial"),
     [("", "Before."), (cut("It is"), "It is"), ({"content": "Let me see.", **call("look")}, "Let me see.")],
 )
-def test_under_the_other_policies_an_incomplete_reply_is_no_answer_and_the_history_is_valid(world, reply, partial):
+def test_under_the_other_policies_an_incomplete_reply_is_not_an_answer_and_the_history_is_valid(world, reply, partial):
     history = [user("go")]
     model = ScriptedModel({"content": "Before.", **call("look")}, reply)
     with pytest.raises(LimitExceeded, match="no final answer after 1 step, nor in one last request") as caught:

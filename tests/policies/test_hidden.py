@@ -479,7 +479,7 @@ class TestExtracts:
         assert turns.contents[1] == "the question has no answer of this kind in the text."
         assert "IGNORE" not in turns.shown
 
-    def test_an_extracted_value_is_no_destination(self, world):
+    def test_an_extracted_value_is_not_a_destination(self, world):
         @tool(effect="write")
         def pay(account: int, amount: float) -> str:
             """Pays."""

@@ -74,7 +74,7 @@ class TestEmptyReplies:
         assert model.requests[2].messages[-1] == user(EMPTY_PROMPT)
         assert [message["role"] for message in turns.messages] == ["user", "assistant", "tool", "assistant", "tool"]
 
-    def test_for_ever_is_no_answer(self, world):
+    def test_endless_incomplete_replies_are_not_an_answer(self, world):
         model = Endless("")
         fail(world, model, NoAnswer, match="endless: its replies stay empty")
         assert model.asked == 1 + MAX_EMPTY_RETRIES
@@ -143,7 +143,7 @@ class TestCutReplies:
         assert (error.kind, error.partial) == ("length", "la " * (MAX_CONTINUATIONS + 1))
         assert model.asked == 1 + MAX_CONTINUATIONS
 
-    def test_a_cut_text_is_no_answer_to_the_final_request(self, world):
+    def test_a_cut_text_is_not_an_answer_to_the_final_request(self, world):
         turns = Turns(ScriptedModel(call("look"), cut("half an ans")), look)
         policies = retry_incomplete_replies(), limit(max_steps=1)
         with pytest.raises(ModelError) as caught:

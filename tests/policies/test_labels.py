@@ -66,7 +66,7 @@ class TestLabel:
         assert one.join(other) == Label("untrusted", ("a",), kept=("note", "file"))
 
     @pytest.mark.parametrize("integrity", ["untrusted", "trusted"])
-    def test_a_stored_source_of_an_earlier_version_that_a_tool_keeps_is_no_source(self, integrity):
+    def test_a_stored_source_of_an_earlier_version_that_a_tool_keeps_is_not_a_source(self, integrity):
         label = Label.from_dict({"integrity": integrity, "sources": ["read_mail", "what note keeps"]})
         assert label == Label(integrity, ("read_mail",), kept=("note",))
         assert Label.from_dict({"integrity": integrity, "sources": ["what we keep"]}).sources == ("what we keep",)

@@ -133,7 +133,7 @@ class TestToolCalls:
         turns = finish(world, ScriptedModel(call("count"), "Hm.", DONE), counter(), limits=Limits(tool_calls=1))
         assert turns.stopped == "answer"
 
-    def test_mistakes_and_the_answer_are_no_calls(self, world):
+    def test_mistakes_and_the_answer_are_not_calls(self, world):
         model = ScriptedModel(call("fly"), call("count", x=1), call("count"), DONE)
         assert finish(world, model, counter(), limits=Limits(tool_calls=1)).stopped == "answer"
 
@@ -143,7 +143,7 @@ class TestSeconds:
     def clock(self):
         return Clock()
 
-    def test_a_run_out_of_time_lands_in_what_is_kept_for_that(self, world, clock):
+    def test_a_run_out_of_time_makes_its_final_request_in_the_time_reserved_for_it(self, world, clock):
         def work() -> None:
             """Works."""
             clock.ahead += 85

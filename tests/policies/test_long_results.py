@@ -193,7 +193,7 @@ def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
     assert items[-1] == "... (only the first 10,000 items were taken)"
 
 
-def test_the_oldest_text_is_forgotten_first():
+def test_the_oldest_text_is_dropped_first():
     kept = TruncatedResults()
     ids = [kept.store(f"text {number}") for number in range(MAX_STORED_RESULTS + 1)]
     assert kept.read(ids[-1], 0, 100).startswith(f"text {MAX_STORED_RESULTS}")

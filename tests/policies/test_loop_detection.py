@@ -69,11 +69,11 @@ ENDLESS = {
 
 class TestEndlessModels:
     @pytest.mark.parametrize("replies", ENDLESS.values(), ids=ENDLESS)
-    def test_they_end_typed_in_a_handful_of_requests(self, world, replies):
+    def test_they_end_with_a_typed_answer_in_a_few_requests(self, world, replies):
         turns = stuck(world, Endless(*replies), look, feel, fail)
         assert len(turns.requests) < END_AFTER_TURNS + 4
 
-    def test_text_instead_of_calls_when_a_text_is_no_answer(self, world):
+    def test_text_instead_of_calls_when_a_text_is_not_an_answer(self, world):
         turns = stuck(world, Endless("It is 7."), look, answer=int, error=NoAnswer, match=TALK)
         assert len(turns.requests) == END_AFTER_TURNS
 

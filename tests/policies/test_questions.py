@@ -241,7 +241,7 @@ class TestTheTurn:
 
 class TestRunsInsideOfTools:
     @pytest.mark.parametrize("own", [None, lambda _: 3])
-    def test_inherit_who_answers_or_have_somebody_of_their_own(self, world, own):
+    def test_inherit_the_respondent_or_have_one_of_their_own(self, world, own):
         def guess() -> int:
             """Asks."""
             return ask_question("How many?", int)

@@ -235,7 +235,7 @@ class TestValues:
         assert waits([read_mail, send], READ, call("send", to=BOB, text=f"see {address}"))
 
     @pytest.mark.parametrize("text", ["and/or", "3/4", "e.g. this", "a.b", "// no", "at 10:30", "1.5/2", "v1.2/3"])
-    def test_plain_words_are_no_address(self, text):
+    def test_plain_words_are_not_an_address(self, text):
         assert not waits([read_mail, send], READ, call("send", to=BOB, text=f"see {text}"))
 
     def test_an_address_in_a_field_of_a_parameter_sends_data_outside(self):
@@ -547,7 +547,7 @@ class TestGrants:
         assert self.ask(call("send", to=BOB, text=EVE), TO_EVE, scope="v") == 2
 
 
-def test_a_run_that_failed_is_no_way_around():
+def test_a_run_that_failed_is_not_a_way_around():
     """A run that ended with an error leaves the label with the conversation."""
     agent = JsonAgent(read_mail, stop_once(), send, model=ScriptedModel(READ, call("stop"), TO_EVE, answer("x")))
     with pytest.raises(RuntimeError):

@@ -179,7 +179,7 @@ class TestEarlierMessages:
         assert name == "send_mail"
         assert "read_page" in reason
 
-    def test_arguments_that_are_no_json_are_read(self, world):
+    def test_arguments_that_are_not_json_are_read(self, world):
         page = ToolCall("c1", "read_page")
         contact = ToolCall("c2", "find_contact")
         broken = ToolCall("c3", "find_contact", "{eve")

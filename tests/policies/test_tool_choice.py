@@ -42,7 +42,7 @@ def test_it_is_asked_again_and_left_to_choose(world, choice, error):
         ("required", ModelError("busy", kind="rate_limit", status=429)),
     ],
 )
-def test_what_is_no_matter_of_force_is_not_asked_again(world, choice, error):
+def test_an_error_that_has_another_cause_is_not_retried(world, choice, error):
     model = ScriptedModel(error, "not asked for")
     with pytest.raises(ModelError) as caught:
         world.drive(retry_unforced()(asking(model, tool_choice=choice)))
@@ -58,7 +58,7 @@ def test_it_is_asked_again_once(world):
 
 
 @pytest.mark.parametrize("last", [answer("done"), "done"], ids=["call", "text"])
-def test_a_run_lands_on_a_model_that_cannot_be_forced(world, last):
+def test_a_final_request_reaches_a_model_that_cannot_be_forced(world, last):
     def count() -> int:
         """Counts."""
         return 1

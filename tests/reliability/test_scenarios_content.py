@@ -115,7 +115,7 @@ def test_loop_same_call(play: Play):
     assert len(outcome.ran) <= 6
 
 
-def test_a_stuck_run_lands_with_an_answer(play: Play):
+def test_a_stuck_run_ends_with_an_answer(play: Play):
     def stubborn(body: Any) -> Any:
         forced = body.get("tool_choice")
         return final("3.5, I think") if forced else calls(TEA)

@@ -122,7 +122,7 @@ def test_odd_names_are_understood_or_reported(play: Play, wire: str, name: str):
     assert outcome.arguments == [{"item": "tea"}]
 
 
-def test_a_run_that_goes_round_in_circles_ends_typed(play: Play, wire: str):
+def test_a_run_that_repeats_itself_ends_with_a_typed_answer(play: Play, wire: str):
     outcome = play([calls(TEA)] * 40, wire=wire)
     assert isinstance(outcome.error, LimitExceeded)
     assert len(outcome.bodies) <= 12

@@ -149,7 +149,7 @@ def test_strict_has_ten_levels_of_objects(depth, strict):
     assert raw({"x": schema}, "openai_strict").schema["function"]["strict"] is strict
 
 
-def test_strict_keeps_what_it_knows_and_tells_the_rest():
+def test_strict_keeps_what_it_supports_and_reports_the_rest():
     told = {
         "a": {"type": "string", "format": "uri", "minLength": 3, "description": "A link."},
         "b": {"type": "string", "format": "uuid", "pattern": "^a"},

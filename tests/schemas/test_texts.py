@@ -230,7 +230,7 @@ def test_notes_stay_in_the_description_and_sections_go():
     assert JsonTool(f).description == "Does it.\n\nNote:\n    Only on Mondays."
 
 
-def test_a_docstring_of_nothing_but_parameters_is_no_description():
+def test_a_docstring_of_nothing_but_parameters_is_not_a_description():
     def f(a):
         """Args:
         a: The a.

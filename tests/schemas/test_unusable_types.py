@@ -304,7 +304,7 @@ def test_a_strict_field_takes_no_text():
     assert "entry.count" in found.ready.message
 
 
-def test_arguments_that_are_a_text_are_no_object():
+def test_arguments_that_are_a_text_are_not_an_object():
     def add(a: int):
         """Adds."""
 

@@ -121,7 +121,7 @@ class TestMessagesFromOutside:
         with session.turn("s", "go on") as messages:
             assert all(new is old for new, old in zip(messages[1:-1], given, strict=True))
 
-    def test_are_looked_at_again_when_somebody_adds_some(self):
+    def test_are_read_again_when_messages_are_added(self):
         session = Session()
         with session.turn("s", "q") as messages:
             messages.append(assistant("a"))
@@ -183,7 +183,7 @@ class TestSaving:
         assert [waiting.id for waiting in loaded.waiting] == ["c", "c/i"]
         assert "世界" in (tmp_path / "a.json").read_text("utf-8")
 
-    def test_a_text_that_is_no_unicode_comes_back(self, tmp_path):
+    def test_a_text_that_is_not_unicode_comes_back(self, tmp_path):
         Session([user("\ud800")]).save(tmp_path / "a.json")
         assert Session.load(tmp_path / "a.json").messages == [user("\ud800")]
 

@@ -341,7 +341,7 @@ def test_a_run_that_pauses_is_ended_without_an_error_and_its_continuation_is_of_
     assert first.attributes["gen_ai.conversation.id"] == second.attributes["gen_ai.conversation.id"]
 
 
-def test_a_call_that_waits_for_a_person_is_no_error(otel, world):
+def test_a_call_that_waits_for_a_person_is_not_an_error(otel, world):
     @tool(effect="danger")
     def pay() -> str:
         """Pays."""

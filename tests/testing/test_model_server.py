@@ -368,7 +368,7 @@ def test_what_a_provider_refuses_is_refused_with_its_words(path: str, where: str
 
 
 @pytest.mark.parametrize("data", [b'{"a": NaN}', b'{"a": "\\ud800"}', b"{", b"\xff"])
-def test_a_body_that_is_no_json_is_refused(data: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(data: bytes) -> None:
     with ModelServer("hello") as server:
         answer = httpx.post(server.url + CHAT, content=data, timeout=60)
         assert (answer.status_code, len(server.violations)) == (400, 1)

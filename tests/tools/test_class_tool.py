@@ -75,7 +75,7 @@ def test_a_function_over_an_args_model_is_a_flat_tool():
     assert tool.call_with_raw_arguments('{"location": "Rome"}') == "Rome in celsius"
 
 
-def test_a_single_model_that_is_no_args_model_is_one_parameter():
+def test_a_single_model_that_is_not_an_args_model_is_one_parameter():
     def draw(range: Range) -> int:
         """Draws."""
         return range.end - range.start

@@ -240,7 +240,7 @@ def test_a_method_without_its_object_is_refused_with_the_remedy(method):
         ToolRegistry(method)
 
 
-def test_a_function_within_a_function_is_no_method():
+def test_a_function_within_a_function_is_not_a_method():
     def look(self: str) -> str:
         """Look."""
         return self
@@ -314,7 +314,7 @@ def test_annotate_of_a_function_names_the_keyword_for_functions():
         ('"{\\"item\\": "', "cut off"),
     ],
 )
-def test_arguments_that_are_no_object_are_named_for_what_they_are(written, expected):
+def test_arguments_that_are_not_an_object_are_named_for_what_they_are(written, expected):
     error = JsonTool(Shop().price).call_with_raw_arguments(written)
     assert isinstance(error, ExceptionInfo)
     assert expected in error.message

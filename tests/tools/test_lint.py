@@ -193,7 +193,7 @@ def test_values_that_only_the_text_lists_are_found(text, values, hint):
         ("Begins with http:// or https://", str),
     ],
 )
-def test_other_texts_are_no_lists_of_values(text, hint):
+def test_other_texts_are_not_lists_of_values(text, hint):
     assert lint(described(text, hint)) == []
 
 
@@ -322,7 +322,7 @@ def test_a_registry_an_agents_tools_classes_and_iterables_can_be_read():
         assert rules(tools) == expected
 
 
-def test_tokens_are_a_quarter_of_the_characters_and_leave_out_what_is_no_tool():
+def test_tokens_are_a_quarter_of_the_characters_and_leave_out_what_is_not_a_tool():
     sound = described("What to look up.")
     assert list(estimate_tokens([sound, 3])) == [sound.name]
     short = estimate_tokens(described("What to look up."))["look_up"]

@@ -145,7 +145,7 @@ SAME = [
 
 
 @pytest.mark.parametrize(("old", "new"), SAME)
-def test_another_order_is_no_change(old, new):
+def test_another_order_is_not_a_change(old, new):
     assert changes(tool(old), tool(new)) == []
 
 

@@ -285,7 +285,7 @@ def test_include_chooses_by_name_id_tag_and_path(include):
         ("/nonexistent/api.json", "cannot be read"),
     ],
 )
-def test_what_is_no_usable_document_is_refused_with_the_reason(document, message):
+def test_a_value_that_is_not_a_usable_document_is_refused_with_the_reason(document, message):
     with pytest.raises(DefinitionError, match=message.replace("(", r"\(")):
         ToolRegistry.from_openapi(document)
 

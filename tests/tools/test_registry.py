@@ -64,7 +64,7 @@ def test_the_answers_name_is_refused_with_the_remedy():
         ToolRegistry(final_answer, answer=make_answer_tool())
 
 
-def test_what_is_no_tool_is_refused():
+def test_a_value_that_is_not_a_tool_is_refused():
     for wrong in (7, "add", None):
         with pytest.raises(DefinitionError, match="must be a function or a JsonTool"):
             ToolRegistry(wrong)

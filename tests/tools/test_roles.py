@@ -108,7 +108,7 @@ class TestRoles:
             ("items[3].title", False),
         ],
     )
-    def test_destinations_are_known_by_their_names(self, where, expected):
+    def test_destinations_are_recognised_by_their_names(self, where, expected):
         assert is_destination(JsonTool(double), where) is expected
 
 

@@ -139,7 +139,7 @@ def test_a_reply_that_is_a_call_is_run(world, text):
 
 
 @pytest.mark.parametrize("text", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_a_text_that_is_no_call_is_left_alone(world, text):
+def test_a_text_that_is_not_a_call_is_left_alone(world, text):
     answer, history, events, _ = loop_reading_text(world, text, "the answer")
     assert answer.value == "the answer"
     assert history[1]["content"] == text

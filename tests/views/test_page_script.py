@@ -141,7 +141,7 @@ def test_the_page_names_date_limits_versions_and_the_cost_of_turns():
     assert "1,200 tokens in, 7 out · $0.0125" in turn
 
 
-def test_bars_are_no_stops_of_the_tab_key(result):
+def test_bars_are_not_stops_of_the_tab_key(result):
     html = result.to_html()
     bars = re.findall(r'<a class="bar[^>]*>', html)
     assert len(bars) > 60

@@ -225,7 +225,7 @@ def test_a_wrong_body_is_refused_with_its_reason(body, reason):
     assert reason in response.json()["error"]
 
 
-def test_text_that_is_no_json_is_refused():
+def test_text_that_is_not_json_is_refused():
     client = client_of(price_of, replies=[])
     assert client.post("/", content="{", headers={"content-type": "application/json"}).status_code == 422
 

@@ -69,7 +69,7 @@ def test_it_prints_the_address_serves_the_agent_and_ends_with_an_interrupt(app, 
     [("{app}", "expected an agent, as module:agent or file.py:agent"), ("{app}:price_of", "expected an agent"), ("{app}:nothing", "has no 'nothing'")],
     ids=["no name", "a function", "unknown"],
 )  # fmt: skip
-def test_a_target_that_is_no_agent_is_refused(app, target, reason):
+def test_a_target_that_is_not_an_agent_is_refused(app, target, reason):
     done = CliRunner().invoke(main, ["web", target.format(app=app), "--no-open"])
     assert (done.exit_code, reason in done.output) == (2, True), done.output
 

@@ -93,14 +93,14 @@ def test_blocking_requests_are_the_same(
 
 
 @pytest.mark.parametrize("option", [{"metadata": {"a": 1}}, {"mock_response": "mocked"}])
-def test_what_may_need_more_goes_litellm_s_way(option: dict[str, Any], detours: list[str]) -> None:
+def test_a_request_that_may_need_more_is_sent_by_litellm(option: dict[str, Any], detours: list[str]) -> None:
     with ModelServer("one", "two") as server:
         for _ in range(2):
             asked(Provider("openai").at(server, **option))
     assert len(detours) >= 2
 
 
-def test_a_provider_that_was_not_tried_goes_litellm_s_way(detours: list[str]) -> None:
+def test_a_request_to_an_untried_provider_is_sent_by_litellm(detours: list[str]) -> None:
     with ModelServer("one", "two") as server:
         for _ in range(2):
             asked(LiteLLMModel("hosted_vllm/m", api_base=server.api_base("openai"), api_key="k"))

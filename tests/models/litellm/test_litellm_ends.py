@@ -70,7 +70,7 @@ def test_empty_and_cut_replies_are_asked_again(ended, wire):
     assert (answer, ran) == ("done", [2])
 
 
-def test_a_run_that_is_stuck_lands(ended):
+def test_a_run_that_is_stuck_ends_with_a_final_request(ended):
     answer, _, server = ended(*[call("work")] * 6, DONE)
     assert (answer, len(server.requests)) == ("done", 7)
 

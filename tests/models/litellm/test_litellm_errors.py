@@ -111,7 +111,7 @@ def test_an_empty_account_is_not_asked_again(play: Play) -> None:
     assert (error.kind, error.transient) == ("rate_limit", False)
 
 
-def test_a_body_that_is_no_json_is_a_fault_of_the_server(provider: Provider, play: Play) -> None:
+def test_a_body_that_is_not_json_is_a_fault_of_the_server(provider: Provider, play: Play) -> None:
     for body in ("<html>hello</html>", '{"half": '):
         with ModelServer({"status": 200, "body": body}) as server:
             error = failure(play, provider.at(server))
@@ -271,7 +271,7 @@ def test_the_causes_keep_their_class_and_lose_their_frames(internet: respx.MockR
     assert "ConnectError" in names
 
 
-def test_an_error_that_was_being_handled_already_is_no_cause(play: Play) -> None:
+def test_an_error_that_was_being_handled_already_is_not_a_cause(play: Play) -> None:
     with ModelServer({"status": 401, "message": "no"}) as server:
         try:
             raise httpx.ConnectError("an earlier failure")

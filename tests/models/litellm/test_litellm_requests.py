@@ -319,7 +319,7 @@ def test_equal_calls_of_one_turn_reach_gemini_with_as_many_calls_as_results(play
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null", '{"a": NaN}', '{"a": "\\ud800"}', "[" * 100_000])
-def test_arguments_that_are_no_sound_json_object_are_sent_as_one(text: str) -> None:
+def test_arguments_that_are_not_a_valid_json_object_are_sent_as_one(text: str) -> None:
     assert isinstance(json.loads(sent_arguments(text)), dict)
     assert sent_arguments(text).encode()
 

@@ -22,7 +22,7 @@ everywhere = pytest.mark.parametrize("format", FORMATS)
 every_name = pytest.mark.parametrize("name", TABLE)
 
 
-def test_the_table_is_broad_and_knows_every_format():
+def test_the_table_is_broad_and_has_every_format():
     assert len(TABLE) >= 100
     assert set(RULES) == set(FORMATS)
 

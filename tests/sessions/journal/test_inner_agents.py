@@ -95,7 +95,7 @@ def test_a_user_can_give_the_outcomes_of_its_calls(world, path):
     assert [m["content"] for m in inner.model.requests[0].messages if m["role"] == "tool"] == ["paid a", "paid b"]
 
 
-def test_a_changed_inner_agent_is_refused_until_somebody_decides(world, path):
+def test_a_changed_inner_agent_is_refused_until_a_user_decides(world, path):
     def pay(bill: int) -> str:
         """Pays."""
         return "paid"

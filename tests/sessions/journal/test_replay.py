@@ -171,7 +171,7 @@ def test_an_unknown_id_is_named(path):
     [{"tools": lambda run: [book]}, {"tools": (book, pay), "tool_mode": "text"}],
     ids=["tools of a function", "tools in the text"],
 )
-def test_tools_that_are_no_part_of_the_requests_are_not_compared_with_them(world, path, settings):
+def test_tools_that_are_not_part_of_the_requests_are_not_compared_with_them(world, path, settings):
     def agent(*replies):
         return JsonAgent(model=ScriptedModel(*replies), retries=0, **settings)
 

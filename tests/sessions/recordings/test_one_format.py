@@ -281,7 +281,7 @@ class TestOlderFiles:
         session.save(tmp_path / "new.json")
         assert Session.load(tmp_path / "new.json").as_dict() == session.as_dict()
 
-    def test_a_recorded_run_is_no_conversation(self):
+    def test_a_recorded_run_is_not_a_conversation(self):
         with pytest.raises(RunError, match=r"recording-1\.jsonl.*older version.*no conversation"):
             Session.load(OLD / "recording-1.jsonl")
 
