@@ -93,7 +93,9 @@ from .sessions.journal.location import LeaseLost as LeaseLost
 from .sessions.journal.location import Place as Place
 from .sessions.journal.location import is_url as is_url
 from .sessions.journal.location import without_scheme as without_scheme
+from .sessions.journal.maintenance import Mark as Mark
 from .sessions.journal.maintenance import find_problems as find_problems
+from .sessions.journal.maintenance import read_mark as read_mark
 from .sessions.journal.maintenance import salvage as salvage
 from .sessions.journal.run_info import inner_runs as inner_runs
 from .sessions.journal.setup import Setup as Setup

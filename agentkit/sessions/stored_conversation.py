@@ -1,4 +1,4 @@
-"""The named conversations of a journal as front doors show them: a list, and one with the frames of its runs."""
+"""The conversations of a journal as front doors show them: a list, and one with the frames of its runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ..core.pending import Pending
 from ..views.frames import Frame, frames_of_stored_run
 from .journal import JournaledRun, runs
 from .journal.location import Place
-from .journal.maintenance import name_conversations, show_conversation
+from .journal.maintenance import Mark, name_conversations, read_mark, show_conversation
 from .session import Session
 
 
@@ -25,11 +25,19 @@ class ConversationInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """A named conversation with its runs, the oldest first; `interrupted` is the id of a last run that has no end."""
+    """A conversation of a journal with its runs, the oldest first.
+
+    Attributes:
+        session: Its session; a new one while a run of another process has the conversation.
+        runs: Its runs.
+        interrupted: The id of a last run that can be continued without a decision or an answer; "" without one.
+        mark: Its state when it was read.
+    """
 
     session: Session
     runs: Sequence[JournaledRun]
     interrupted: str
+    mark: Mark
 
     def list_pending_of(self, run: JournaledRun) -> Sequence[Pending]:
         """Return what a run waits for, masked: nothing, unless it is the last one and paused."""
@@ -49,15 +57,19 @@ def list_conversations(store: Place) -> list[ConversationInfo]:
     return sorted(found.values(), key=lambda info: info.seen, reverse=True)
 
 
-def find_conversation(name: str, store: Place) -> StoredConversation | None:
-    """Return a named conversation of a journal; None if the journal has no conversation of that name."""
-    key = next((key for key, known in name_conversations(store).items() if known == name), None)
-    if key is None:
+def find_conversation(conversation: str | int, store: Place) -> StoredConversation | None:
+    """Return a conversation of a journal by its name, or its key in `RunInfo`; None if the journal does not have it."""
+    if (mark := read_mark(conversation, store)) is None:
         return None
-    session = Session.open(name, store)
-    own = show_conversation(key, store=store)
-    interrupted = own[-1].run.id if own and own[-1].run.state == "interrupted" else ""
-    return StoredConversation(session, own, interrupted)
+    own = show_conversation(mark.key, store=store)
+    if mark.is_running:
+        return StoredConversation(Session(), own, "", mark)
+    if isinstance(conversation, str):
+        session = Session.open(conversation, store)
+    else:
+        session = Session.resumed(own[-1].run.id, store) if own else Session()
+    interrupted = own[-1].run.id if own and own[-1].run.state in ("interrupted", "failed") else ""
+    return StoredConversation(session, own, interrupted, mark)
 
 
 def frames_of_journaled_run(run: JournaledRun, pending: Sequence[Pending] = ()) -> Sequence[tuple[float, Frame]]:

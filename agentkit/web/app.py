@@ -133,6 +133,7 @@ class Page:
             Route("/agui", self.run, methods=["POST"]),
             Route("/threads", self.threads),
             Route("/threads/{thread}", self.thread),
+            Route("/threads/{thread}/version", self.version),
             Route("/threads/{thread}/events", self.events),
             Route("/threads/{thread}/stop", self.stop, methods=["POST"]),
             Route("/threads/{thread}/requests/{run}/{number:int}", self.request),
@@ -166,8 +167,12 @@ class Page:
 
     async def thread(self, request: Request) -> Response:
         conversation = await self._find(request)
-        shown = {"events": conversation.events, "running": conversation.running}
-        return JSONResponse({**shown, "interrupted": conversation.interrupted})
+        shown = {"events": conversation.events, "running": conversation.running, "version": conversation.version}
+        state = {"interrupted": conversation.interrupted, "state": conversation.state}
+        return JSONResponse({**shown, **state, "isElsewhere": conversation.is_elsewhere})
+
+    async def version(self, request: Request) -> Response:
+        return JSONResponse({"version": (await self._find(request)).version})
 
     async def events(self, request: Request) -> Response:
         return stream_events(await self._find(request), read_place(request.headers.get("last-event-id")))

@@ -42,6 +42,7 @@ class AguiEncoder:
             and how many `chars` of the text so far became nodes.
 
     Attributes:
+        is_open: Whether the begin of the run is encoded.
         is_closed: Whether the end of the run is encoded.
     """
 
@@ -53,7 +54,8 @@ class AguiEncoder:
         self._texts = 0
         self._open_text = ""
         self._open_thought = ""
-        self._is_open = self.is_closed = False
+        self.is_open = False
+        self.is_closed = False
 
     def encode(self, frame: Frame, at: float | None = None) -> Iterator[Json]:
         """Yield the events of a frame; `at` is its time in seconds since 1970, default: now."""
@@ -67,7 +69,7 @@ class AguiEncoder:
 
     def interrupt(self, pending: Pending) -> Iterator[Json]:
         """Yield the events that end the client's run while the agent's waits, in the middle of a call."""
-        self._is_open = False
+        self.is_open = False
         finished = {"type": "RUN_FINISHED", **self._ids, "outcome": _interrupts([pending])}
         yield from _stamp((*self._end_texts(), finished))
 
@@ -120,8 +122,8 @@ class AguiEncoder:
                 "parentSubagentRunId": parent.rpartition("/")[0] or None,
                 "metadata": _own(query=frame.query, model=frame.model),
             }
-        elif not self._is_open:
-            self._is_open = True
+        elif not self.is_open:
+            self.is_open = True
             shown = _own(run=frame.run_id, query=frame.query, model=frame.model) if frame else None
             yield {"type": "RUN_STARTED", **self._ids, "input": self._given, "metadata": shown}
 

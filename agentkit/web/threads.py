@@ -4,20 +4,24 @@ The runs of a journal are events of AG-UI too: the same page shows a run while i
 """
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from .. import AgentkitError, JsonAgent, Question, Session, ToolCall
-from ..events import Event, ModelAsked
+from ..events import Event, ModelAsked, RunStarted
 from ..extend import (
+    ConversationBusy,
     Frame,
     FrameReader,
     JournaledRun,
+    JournalError,
     Json,
     LiveRespondent,
+    Mark,
     Pending,
     Place,
     RunInfo,
@@ -29,6 +33,7 @@ from ..extend import (
     mask,
     mask_data,
     opened_store,
+    read_mark,
     runs,
     show,
 )
@@ -48,7 +53,9 @@ class Thread:
         thread: Its id.
         events: All events, those of earlier runs first.
         running: The id of the run that is working, as the client named it; "" if none is.
-        interrupted: The id in the journal of a run that a crash stopped, which can be continued.
+        interrupted: The id in the journal of a run that was stopped or failed, which can be continued.
+        state: The state of the last run in the journal, as in `RunInfo`, when the conversation was read.
+        mark: The state of the conversation in the journal up to which `events` tell; None if that is not known.
     """
 
     def __init__(self, thread: str, session: Session | None = None, *, draws: bool = False) -> None:
@@ -58,6 +65,11 @@ class Thread:
         self.events: list[Json] = []
         self.running = ""
         self.interrupted = ""
+        self.state = ""
+        self.mark: Mark | None = None
+        self._loads = secrets.token_hex(4)
+        self._refusal: BusyError | None = None
+        self._stored_run = ""
         self._requests: dict[tuple[str, int], Json] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -67,6 +79,26 @@ class Thread:
     def is_idle(self) -> bool:
         """Whether no run works, not even one that waits for an answer in the middle of a call."""
         return not self.running and self._live is None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether a run of another process works on the conversation."""
+        return self.mark is not None and self.mark.is_running
+
+    @property
+    def version(self) -> str:
+        """A text that changes whenever there is something new to see."""
+        return f"{self._loads} {len(self.events)} {self.running}" if self.events or self.running else ""
+
+    def replace(self, other: "Thread") -> None:
+        """Become what the journal has, after another process has continued the conversation."""
+        self.session = other.session
+        self.events = other.events
+        self.interrupted = other.interrupted
+        self.state = other.state
+        self.mark = other.mark
+        self._loads = other._loads
+        self.extend([])
 
     def claim(self, run: str) -> None:
         """Reserve the conversation for a run that is about to start.
@@ -78,6 +110,8 @@ class Thread:
             raise BusyError("a run of this conversation is still working: stop it, or wait for its end")
         if not self.is_idle:
             raise BusyError("the run waits for the answer to a question: resume it with the answer, or stop it")
+        if self.is_elsewhere:
+            raise BusyError("a run of this conversation is working in another process: wait for its end")
         self.running = run
 
     def release(self) -> None:
@@ -89,9 +123,27 @@ class Thread:
         """Begin a run in a task of its own and return the id of its first event; `options` are those of the run."""
         self.running = given.run
         self.interrupted = ""
+        self._refusal = None
         first = len(self.events)
         self._task = asyncio.create_task(self._work(agent, given, options or {}))
         return first
+
+    def check_decisions(self, given: RunInput) -> None:
+        """Raise `BusyError` for a decision or an answer for which nothing waits."""
+        waiting = {call.id for call in self.session.waiting} | {asked.id for asked in self.session.questions}
+        for identity in given.resume:
+            if identity not in waiting:
+                raise BusyError(
+                    f"the decision comes too late: nothing waits for one under the id {identity!r:.80}. It was decided "
+                    "or answered before, or the conversation has continued without it."
+                )
+
+    async def wait_until_begun(self, first: int) -> None:
+        """Wait for the first event of a run; raise `BusyError` if another process has taken the conversation before."""
+        while len(self.events) <= first and self.running:
+            await self._changed.wait()
+        if self._refusal is not None:
+            raise self._refusal
 
     def resume(self, given: RunInput) -> int | None:
         """Continue with the answer to the question of a run that works, and return the id of its next event.
@@ -160,6 +212,8 @@ class Thread:
 
         def listen(event: Event) -> None:
             nonlocal number
+            if isinstance(event, RunStarted):
+                self._stored_run = event.run_id
             if isinstance(event, ModelAsked):
                 number += 1
                 self._requests[given.run, number] = _request_of(event)
@@ -175,13 +229,33 @@ class Thread:
                         pass
             finally:
                 live.end()
+        except ConversationBusy as error:
+            if encoder.is_open:
+                self._fail(encoder, str(error), type(error).__name__)
+            else:
+                self._refusal = BusyError(mask(str(error)))
         except AgentkitError as error:
             self._fail(encoder, str(error), type(error).__name__)
         except Exception as error:  # a tool with on_error="raise", or a listener
             self._fail(encoder, f"{type(error).__name__}: {error}", type(error).__name__)
         finally:
-            self._live = None
-            self.release()
+            try:
+                await self._read_mark()
+            finally:
+                self._live = None
+                self.release()
+
+    async def _read_mark(self) -> None:
+        """Note the state of the journal after a run of this process; None if another one has continued since."""
+        self.mark = None
+        journaled = self.session.journaled
+        if journaled is not None and self._refusal is None:
+            self.interrupted = "" if self.is_waiting else journaled.run
+            self.state = "failed" if self.interrupted else ""
+            with suppress(JournalError):
+                mark = await asyncio.to_thread(read_mark, journaled.key, journaled.journal.path)
+                if mark is not None and mark.run == self._stored_run and not mark.is_running:
+                    self.mark = mark
 
     def _fail(self, encoder: AguiEncoder, text: str, kind: str) -> None:
         """Report an error unless the run itself has reported its end."""
@@ -272,6 +346,8 @@ def _request_of(event: ModelAsked) -> Json:
 
 
 MAX_LISTED_RUNS = 200
+RUN_PREFIX = "run:"
+"""Begins the id of a conversation that has no name: the id of one of its runs follows."""
 
 
 def create_journal(store: Place) -> None:
@@ -350,17 +426,26 @@ def read_request(store: Place, identity: str, number: int, *, user: str = "") ->
     return {"model": found.run.model, "messages": mask_data(messages[: places[number - 1]])}
 
 
+def locate(user: str, thread: str, store: Place) -> str | int:
+    """Return the name of a conversation in the journal, or its key if the id names a run."""
+    if user or not thread.startswith(RUN_PREFIX):
+        return name_thread(user, thread)
+    return show(thread.removeprefix(RUN_PREFIX), store=store).run.conversation
+
+
 def open_conversation(user: str, thread: str, store: Place, *, draws: bool = False) -> Thread:
     """Return a conversation of a user in a journal with the events of its runs; `draws` as in `AguiEncoder`.
 
     One whose name is new is written with its first run, so that opening the page leaves no trace.
     """
-    if (stored := find_conversation(name_thread(user, thread), store)) is None:
+    if (stored := find_conversation(locate(user, thread, store), store)) is None:
         return Thread(thread, draws=draws)
     conversation = Thread(thread, stored.session, draws=draws)
     for run in stored.runs:
         conversation.extend([*_events(run, thread, run.run.id, stored.list_pending_of(run), draws=draws)])
+        conversation.state = run.run.state
     conversation.interrupted = stored.interrupted
+    conversation.mark = stored.mark
     return conversation
 
 
@@ -406,12 +491,24 @@ class Threads:
 
     async def find(self, user: str, thread: str) -> Thread:
         """Return a conversation: the one in memory, the one in the journal, or a new one, which is not kept yet."""
-        if (known := self._open.get((user, thread))) is not None:
-            return known
+        known = self._open.get((user, thread))
         if self.journal is None:
-            return Thread(thread, draws=self._draws)
+            return known or Thread(thread, draws=self._draws)
+        if known is not None and (not known.is_idle or await self._is_current(known)):
+            return known
         found = await asyncio.to_thread(open_conversation, user, thread, self.journal, draws=self._draws)
-        return self._keep(user, found) if found.events else found
+        if (known := self._open.get((user, thread))) is None:
+            return self._keep(user, found) if found.events else found
+        if known.is_idle:
+            known.replace(found)
+        return known
+
+    async def _is_current(self, conversation: Thread) -> bool:
+        """Return whether no other process has continued a conversation."""
+        mark = conversation.mark
+        if mark is None or self.journal is None:
+            return False
+        return await asyncio.to_thread(read_mark, mark.key, self.journal) == mark
 
     async def start(
         self, given: RunInput, user: str = "", options: Mapping[str, Any] | None = None
@@ -424,7 +521,7 @@ class Threads:
             options: The options of the run; a `session` among them replaces that of the conversation.
 
         Raises:
-            BusyError: A run of the conversation is working.
+            BusyError: A run of the conversation is working, or a decision comes too late.
             InputError: Nothing is interrupted, or a part has no valid content.
         """
         query_of_content(given.content)
@@ -444,11 +541,14 @@ class Threads:
             elif self.journal is not None and conversation.session.journaled is None:
                 name = name_thread(user, given.thread)
                 conversation.session = await asyncio.to_thread(Session.open, name, self.journal)
+            conversation.check_decisions(given)
             how = {name: value for name, value in options.items() if name != "session"}
-            return conversation, conversation.start(self.agent, given, how)
+            first = conversation.start(self.agent, given, how)
         except BaseException:
             conversation.release()
             raise
+        await conversation.wait_until_begun(first)
+        return conversation, first
 
     async def list(self, user: str = "") -> list[dict[str, Any]]:
         """Return the user's conversations in the journal and in this process, the newest first."""

@@ -36,7 +36,7 @@ from .run_info import (
     usage_of,
     with_inner_runs,
 )
-from .store import Statement, Store, damage_error, encode_json, read_checked_messages, read_texts, reading
+from .store import Statement, Store, damage_error, digest, encode_json, read_checked_messages, read_texts, reading
 from .tables import COLUMNS, INSERT_CONVERSATION, INSERT_RUN, INSERT_STEP, insert
 from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
 
@@ -187,6 +187,35 @@ def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:
     """Return the names of the conversations that `Session.open` began, by the key that `RunInfo.conversation` has."""
     with opened_store(store, must_exist=True) as opened, reading(opened, "conversations"):
         return dict(opened.read("SELECT id, name FROM conversations WHERE name IS NOT NULL AND name != ''"))
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells whether a conversation has continued: its key, its last run, and whether a process works on it.
+
+    `written` changes with each write of a step, a message or the state.
+    """
+
+    key: int
+    run: str
+    is_running: bool
+    written: str
+
+
+def read_mark(conversation: str | int, store: Place = DEFAULT_PATH) -> Mark | None:
+    """Return the mark of a conversation, by its name or its key; None if the journal has no such conversation."""
+    column = "name" if isinstance(conversation, str) else "id"
+    sql = (
+        "SELECT c.id, c.state, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), r.id, r.status, r.ended, "
+        "(SELECT max(coalesce(s.ended, s.begun)) FROM steps s WHERE s.run = r.id) FROM conversations c "
+        f"LEFT JOIN runs r ON r.conversation = c.id WHERE c.{column} = ? ORDER BY r.rowid DESC LIMIT 1"
+    )
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"conversations, {conversation!r}"):
+        rows = opened.read(sql, conversation)
+        if not rows:
+            return None
+        key, state, *rest = rows[0]
+        return Mark(key, rest[1] or "", opened.is_leased(key), f"{digest('', state)} {rest}")
 
 
 def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
