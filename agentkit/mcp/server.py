@@ -6,6 +6,7 @@ A call by a client is bound, decided about and run, and its result has the form 
 import asyncio
 import json
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -65,6 +66,10 @@ from ..extend import (
 Context: TypeAlias = ServerRequestContext[Any, Any]
 ALLOW_KEY = "allow"
 """The key of the question whether a dangerous call may run."""
+ROUND_KEY = "round"
+"""The key of the id of a round in the state of a call."""
+STATE_SECONDS = 600.0
+"""The time in which a question must be answered."""
 ALLOW_SCHEMA = {
     "type": "object",
     "properties": {ALLOW_KEY: {"type": "boolean", "title": "Allow this call"}},
@@ -78,6 +83,23 @@ CANNOT_ASK = (
 MAX_ASKED_CALL_CHARS = 4_000
 
 
+class UsedRounds:
+    """The rounds of calls whose answers were used: an approval and an answer count once, however often they are sent."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, float] = {}
+
+    def take(self, identity: str) -> bool:
+        """Return whether the answers of a round may be used now; False for a second time and without an id."""
+        now = time.monotonic()
+        while self._ends and self._ends[oldest := next(iter(self._ends))] < now:
+            del self._ends[oldest]
+        if not identity or identity in self._ends:
+            return False
+        self._ends[identity] = now + STATE_SECONDS
+        return True
+
+
 class ServedCall:
     """One call of a tool; it may come several times, with more answers each time.
 
@@ -86,12 +108,17 @@ class ServedCall:
         deps: Fills the parameters that clients do not see.
         context: The SDK's context of the request.
         params: The call, with the answers to what the server asked before, and its state.
+        used: The rounds whose answers were used.  Answers that are sent a second time begin the call anew.
     """
 
-    def __init__(self, tools: ToolRegistry, deps: Any, context: Context, params: types.CallToolRequestParams) -> None:
+    def __init__(
+        self, tools: ToolRegistry, deps: Any, context: Context, params: types.CallToolRequestParams, used: UsedRounds
+    ) -> None:
         self._context = context
-        self._responses = params.input_responses or {}
-        self._state: dict[str, Any] = json.loads(params.request_state or "{}")
+        state = json.loads(params.request_state or "{}")
+        is_new = used.take(state.pop(ROUND_KEY, ""))
+        self._responses = (params.input_responses or {}) if is_new else {}
+        self._state: dict[str, Any] = state if is_new else {}
         self._run = RunContext(deps, call=ToolCall("call_1", params.name, ""), channel=Channel())
         call = ToolCall("call_1", params.name, json.dumps(params.arguments or {}))
         bound = tools.bind(call, self._run)
@@ -193,7 +220,8 @@ class ServedCall:
                 )
                 for key, (text, schema) in forms.items()
             }
-            return types.InputRequiredResult(input_requests=dict(requests), request_state=json.dumps(self._state))
+            state = {**self._state, ROUND_KEY: secrets.token_hex(16)}
+            return types.InputRequiredResult(input_requests=dict(requests), request_state=json.dumps(state))
         return {
             key: await session.elicit_form(text, dict(schema), self._context.request_id)
             for key, (text, schema) in forms.items()
@@ -263,7 +291,7 @@ def make_server(
         deps: Fills the parameters that clients do not see, as `JsonAgent(deps=)` does.  Over HTTP it may be a plain or
             async function of the request (a `starlette.requests.Request`).
         keys: Secrets of at least 32 characters that seal the state of a call which asks a person; all servers of one
-            address need the same.  By default, a key of this process.
+            address need the same.  By default, a key of this process.  An approval counts once in each process.
 
     Raises:
         DefinitionError: There are no tools, or `deps` lacks a value that one needs.
@@ -272,6 +300,7 @@ def make_server(
     if not is_function(deps):
         registry.check_injected(RunContext(deps))
     listed = [to_protocol(tool) for tool in registry.values()]
+    used = UsedRounds()
 
     async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
@@ -280,7 +309,7 @@ def make_server(
         context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         values = await _read_deps(deps, context)
-        return await ServedCall(registry, values, context, params).result()
+        return await ServedCall(registry, values, context, params, used).result()
 
     server: Server[Any] = Server(
         name,
@@ -290,7 +319,7 @@ def make_server(
         on_call_tool=call_tool,
     )
     secret = list(keys) or [secrets.token_hex(32)]
-    security = RequestStateSecurity(keys=secret, bind_principal=_principal_of)
+    security = RequestStateSecurity(keys=secret, ttl=STATE_SECONDS, bind_principal=_principal_of)
     server.middleware.append(RequestStateBoundary(security, default_audience=name))
     return server
 

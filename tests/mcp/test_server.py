@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 import time
+from functools import partial
 
 import mcp_types as types
 import pytest
@@ -148,6 +149,29 @@ def test_a_dangerous_tool_is_refused_without_a_yes(talk, forms):
     assert result.is_error
     assert "was not allowed" in text_of(result)
     assert deleted == []
+
+
+def test_an_approval_is_used_once():
+    async def work():
+        async def respond(_, __):
+            raise AssertionError("the rounds are sent by hand")
+
+        async with Client(make_server(TOOLS), mode="auto", elicitation_callback=respond) as client:
+            send = partial(client.session.call_tool, "delete", {"path": "a"}, allow_input_required=True)
+            asked = await send()
+            yes = {"allow": types.ElicitResult(action="accept", content={"allow": True})}
+            done = await send(input_responses=yes, request_state=asked.request_state)
+            assert text_of(done) == "deleted a"
+            again = await send(input_responses=yes, request_state=asked.request_state)
+            assert (again.result_type, [*again.input_requests]) == ("input_required", ["allow"])
+            alone = await send(input_responses=yes)
+            assert alone.result_type == "input_required", "an approval that nobody asked for"
+            done = await send(input_responses=yes, request_state=again.request_state)
+            assert text_of(done) == "deleted a"
+
+    deleted.clear()
+    asyncio.run(work())
+    assert deleted == ["a", "a"]
 
 
 def test_questions_of_a_tool_are_asked_one_after_the_other(talk):
