@@ -66,6 +66,7 @@ from .engine.model import Model as Model
 from .engine.model import Reply as Reply
 from .engine.model import Request as Request
 from .policies.consult import Consult as Consult
+from .policies.limits import Budget as Budget
 from .policies.pending import Decision as Decision
 from .policies.pending import Given as Given
 from .policies.pending import join_given as join_given

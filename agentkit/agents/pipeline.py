@@ -53,7 +53,7 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     replay = request.replay
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
-    context = RunContext(spec.deps, run.state, lambda: run.usage, stream=stream, inbox=said)
+    context = RunContext(spec.deps, run.state, lambda: run.usage, stream=stream, inbox=said, model=backend)
     is_fixed = spec.select is None and not spec.toolsets
     tools = spec.tools if is_fixed else StepTools(spec.tools, spec.select, spec.toolsets, context).select
     ends = spec.text_ends

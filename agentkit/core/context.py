@@ -58,6 +58,7 @@ class RunContext(Generic[Deps]):
         inbox: Messages for the model, see `say`.
         channel: Carries events to the listeners, see `emit`.
         origin: The origin of what the call returns and says, see `mark_untrusted` and `limit_readers`.
+        model: The model that the run asks; another agent takes it as `model=`.
     """
 
     deps: Deps
@@ -68,6 +69,7 @@ class RunContext(Generic[Deps]):
     inbox: deque[Message] = field(default_factory=deque, repr=False)
     channel: Channel = field(default_factory=Channel, repr=False)
     origin: CallOrigin = field(default_factory=CallOrigin, repr=False)
+    model: Any = field(default=None, repr=False)
 
     @property
     def answered(self) -> Answers | None:

@@ -9,13 +9,14 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import mcp_types as types
 from mcp import Client
 
-from .. import JsonTool, RunContext, ToolError, ToolRegistry
+from .. import JsonTool, Limits, RunContext, ToolError, ToolRegistry
 from ..extend import (
     Label,
     Message,
@@ -30,10 +31,22 @@ from ..extend import (
 from .config import ServerAuth, check_settings, derive_server_name, make_endpoint, read_config
 from .link import ServerLink, StateRefused, list_all
 from .lock import find_locked, lock_path
-from .questions import Ask, find_ask, to_input_responses, to_questions, was_repeated
+from .questions import (
+    Ask,
+    Sample,
+    answer_alone,
+    find_ask,
+    make_offers,
+    make_sample,
+    to_input_responses,
+    to_questions,
+    was_repeated,
+)
 from .remote_tools import RemoteTools, read_contents, read_result, render_blocks
 
 T = TypeVar("T")
+MAX_ROUNDS = 20
+"""Rounds of a call in which the server asks for what no person needs to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,9 @@ class MCPServer:
         effects: Effects of tools by patterns of their names, `{"delete_*": "danger"}`; they overrule the hints.
         tools: Patterns of the names of the tools that are offered, `["read_*", "search"]`; default: all.
         timeout: Seconds until the server must be open.
+        roots: Folders that the server is told to work in, if it asks.
+        sampling: True: the server may ask the run's model, with messages of its own, 20,000 tokens in each call; or
+            other `Limits` of a call.
         lock: A file that `agentkit lock --mcp` wrote: tools that are not in it are left out, and changed ones refused.
 
     Raises:
@@ -102,6 +118,8 @@ class MCPServer:
         effects: Mapping[str, ToolEffect] | None = None,
         tools: Sequence[str] = ("*",),
         timeout: float = 60.0,
+        roots: Sequence[str | os.PathLike[str]] = (),
+        sampling: bool | Limits = False,
         lock: str | os.PathLike[str] | None = None,
     ) -> None:
         self.endpoint = make_endpoint(command, url, headers, env, cwd, auth)
@@ -109,7 +127,8 @@ class MCPServer:
         check_settings(self.name, trust, effects or {}, tools, timeout)
         locked = None if lock is None else find_locked(lock, name or self.name)
         self._tools = RemoteTools(self._call, prefix, trust, effects or {}, locked, tools)
-        self._link = ServerLink(self.name, self.endpoint, timeout, self._take_tools)
+        self._offers = make_offers(self.name, roots, sampling)
+        self._link = ServerLink(self.name, self.endpoint, timeout, self._take_tools, self._offers)
         self.offered: Sequence[types.Tool] = ()
         """What the server listed last, as the SDK's `Tool`."""
         self._listed: list[JsonTool[..., Any]] = []
@@ -231,9 +250,10 @@ class MCPServer:
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
         answered = run.answered if run is not None else None
         ask = _on_this_loop(find_ask(self.name, run.call.id if run is not None and run.call is not None else ""))
+        sample = _in_this_context(make_sample(self.name, run, self._offers.sampling))
 
         async def send(options: Mapping[str, Any]) -> tuple[Any, str]:
-            return await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
+            return await self._run(lambda: self._link.call(tool, arguments, run, ask, sample, **options))
 
         is_repeated = False
         try:
@@ -243,13 +263,21 @@ class MCPServer:
                 raise ToolError(f"the server {self.name!r} refused its own state of the call, twice") from error
             is_repeated = True
             result, unanswered = await send({})
-        if unanswered:
-            raise ToolError(
-                f"the server {self.name!r} asked a question in the middle of the call, which was dismissed: "
-                f"{unanswered}. The call ended with: {render_blocks(result.content).text}"
-            )
-        if isinstance(result, types.InputRequiredResult):
-            raise to_questions(self.name, result, is_repeated=is_repeated)
+        for _ in range(MAX_ROUNDS):
+            if unanswered:
+                raise ToolError(
+                    f"the server {self.name!r} asked a question in the middle of the call, which was dismissed: "
+                    f"{unanswered}. The call ended with: {render_blocks(result.content).text}"
+                )
+            if not isinstance(result, types.InputRequiredResult):
+                return self._read_result(result)
+            given = await answer_alone(result, self._offers, sample)
+            if len(given) < len(result.input_requests or {}):
+                raise to_questions(self.name, result, given, is_repeated=is_repeated)
+            result, unanswered = await send({"input_responses": given, "request_state": result.request_state})
+        raise ToolError(f"the server {self.name!r} asked {MAX_ROUNDS} times, without a result")
+
+    def _read_result(self, result: types.CallToolResult) -> Any:
         if self._reader not in self._listed and any(isinstance(block, types.ResourceLink) for block in result.content):
             self._listed = [*self._listed, self._reader]
         return read_result(result)
@@ -345,6 +373,19 @@ def _on_this_loop(ask: Ask | None) -> Ask | None:
     """Return `ask` to be called on another loop: what it awaits belongs to the loop of the run."""
     own = asyncio.get_running_loop()
     return None if ask is None else lambda params: run_on(own, ask(params))
+
+
+def _in_this_context(sample: Sample | None) -> Sample | None:
+    """Return `sample` to be called on another loop: its run belongs to the call that this is."""
+    if sample is None:
+        return None
+    own = asyncio.get_running_loop()
+    context = copy_context()
+
+    async def work(params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        return await own.create_task(sample(params), context=context)
+
+    return lambda params: run_on(own, work(params))
 
 
 async def run_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

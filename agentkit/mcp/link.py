@@ -22,7 +22,7 @@ from .. import RunContext, RunError, ToolError
 from ..events import ServerLogged
 from ..extend import Channel, mask
 from .config import Address, Endpoint, Transport
-from .questions import Ask, OpenCall, answer_for
+from .questions import Ask, Offers, OpenCall, Sample, answer_for, sample_for
 
 MAX_PAGES = 100
 """Pages of one list that are read."""
@@ -46,6 +46,7 @@ class Connection:
         timeout: Seconds until it must be open.
         on_tools: Called with each list of the server's tools, and whether it lists resources.
         on_log: Called with each log message of the server.
+        offers: What the server may ask for.
 
     Attributes:
         endpoint: Where the server is.
@@ -58,8 +59,10 @@ class Connection:
         timeout: float,
         on_tools: Callable[[Sequence[types.Tool], bool], None],
         on_log: Callable[[types.LoggingMessageNotificationParams], None],
+        offers: Offers,
     ) -> None:
         self.endpoint = endpoint
+        self._offers = offers
         self._timeout = timeout
         self._on_tools = on_tools
         self._on_log = on_log
@@ -113,6 +116,8 @@ class Connection:
             log_level="info",
             message_handler=self._receive,
             elicitation_callback=self._answer,
+            sampling_callback=self._sample if self._offers.sampling is not None else None,
+            list_roots_callback=self._list_roots if self._offers.roots is not None else None,
             cache=None,
         )
         try:
@@ -197,6 +202,16 @@ class Connection:
     async def _answer(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:  # noqa: ARG002
         return await answer_for(self.calls, params)
 
+    async def _sample(
+        self,
+        context: Any,
+        params: types.CreateMessageRequestParams,
+    ) -> types.CreateMessageResult | types.ErrorData:
+        return await sample_for(self.calls, params)
+
+    async def _list_roots(self, context: Any) -> types.ListRootsResult:  # noqa: ARG002
+        return self._offers.roots or types.ListRootsResult(roots=[])
+
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
         self._on_log(params)
 
@@ -277,6 +292,7 @@ class ServerLink:
         endpoint: Where the server is.
         timeout: Seconds until a connection must be open.
         on_tools: Called with each list of the server's tools, and whether it lists resources.
+        offers: What the server may ask for.
     """
 
     def __init__(
@@ -285,8 +301,10 @@ class ServerLink:
         endpoint: Endpoint,
         timeout: float,
         on_tools: Callable[[Sequence[types.Tool], bool], None],
+        offers: Offers,
     ) -> None:
         self._name = name
+        self._offers = offers
         self._endpoint = endpoint
         self._timeout = timeout
         self._on_tools = on_tools
@@ -331,7 +349,7 @@ class ServerLink:
         if connection is None or not connection.is_usable:
             if connection is not None:
                 connection.end()
-            connection = Connection(self._endpoint, self._timeout, self._on_tools, self._log)
+            connection = Connection(self._endpoint, self._timeout, self._on_tools, self._log, self._offers)
             self._connections = [*(entry for entry in self._connections if not entry.is_over), connection]
         try:
             await connection.wait()
@@ -360,9 +378,12 @@ class ServerLink:
         arguments: dict[str, Any],
         run: RunContext[Any] | None = None,
         ask: Ask | None = None,
+        sample: Sample | None = None,
         **options: Any,
     ) -> tuple[Any, str]:
-        """Call a tool; progress and log messages become events of `run`, and `ask` answers questions meanwhile.
+        """Call a tool; progress and log messages become events of `run`.
+
+        Meanwhile `ask` answers questions of the server, and `sample` asks the model for it.
 
         Returns:
             A `CallToolResult` or an `InputRequiredResult`, and why a question of the server has no answer, "" if none.
@@ -376,7 +397,7 @@ class ServerLink:
         except RunError as error:
             raise ToolError(f"{error} The call was not sent, so it had no effect.") from error
         self._add_channel(run, 1)
-        opened = OpenCall(run.channel if run is not None else object(), ask)
+        opened = OpenCall(run.channel if run is not None else object(), ask, sample)
         connection.calls.append(opened)
         is_abandoned = False
         try:
@@ -384,6 +405,7 @@ class ServerLink:
             return result, opened.unanswered
         except asyncio.CancelledError:
             opened.ask = None
+            opened.sample = None
             is_abandoned = True
             raise
         except MCPError as error:

@@ -1,17 +1,55 @@
 """A server that asks for input before it answers a call: its requests as questions, and answers as responses."""
 
-from collections.abc import Callable, Coroutine, Mapping
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import mcp_types as types
+from pydantic import FileUrl
 
-from .. import Answers, InputRequired, Paused, Question, ToolError
-from ..extend import Consult, Done, LiveRespondent, Person, Respondent, enclosing, explain_answer
+from .. import (
+    AgentkitError,
+    Answers,
+    DefinitionError,
+    InputRequired,
+    JsonAgent,
+    Limits,
+    Paused,
+    Question,
+    RunContext,
+    ToolError,
+    ToolRegistry,
+)
+from ..extend import (
+    AskModel,
+    Budget,
+    Consult,
+    Done,
+    Flow,
+    LiveRespondent,
+    Message,
+    Person,
+    Request,
+    Respondent,
+    around,
+    ask,
+    enclose,
+    enclosing,
+    explain_answer,
+)
+from .remote_tools import render_blocks
 
 MAX_QUESTION_CHARS = 2_000
 YES_OR_NO: Mapping[str, Any] = {"type": "boolean"}
+
+MAX_SAMPLED_TOKENS = 4_096
+"""Tokens of a reply that a server may have."""
+SAMPLING = Limits(tokens=20_000)
+"""The budget of a call in which the server may ask the run's model."""
+NO_MODEL = "this call has no model that the server could ask"
 
 Ask: TypeAlias = Callable[[types.ElicitRequestParams], Coroutine[Any, Any, types.ElicitResult | str]]
 """Answers a question in the middle of a call; a text is the reason why it has no answer."""
@@ -24,6 +62,34 @@ UNCLEAR = (
 )
 
 
+Sample: TypeAlias = Callable[[types.CreateMessageRequestParams], Coroutine[Any, Any, types.CreateMessageResult]]
+"""Asks a model for a server; raises `ToolError` without a reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What a client offers to a server beside answers of a person.
+
+    Attributes:
+        roots: The folders that the server should work in.
+        sampling: The budget of each call in which the server may ask the run's model; None for no requests.
+    """
+
+    roots: types.ListRootsResult | None = None
+    sampling: Limits | None = None
+
+
+def make_offers(name: str, roots: Any, sampling: Any) -> Offers:
+    """Return what a server is offered; raise `DefinitionError` for a setting that is not valid."""
+    if isinstance(roots, str) or not isinstance(roots, Sequence):
+        raise DefinitionError(f"MCPServer {name!r}: roots must be a list of folders, got {roots!r:.80}")
+    if not isinstance(sampling, bool | Limits):
+        raise DefinitionError(f"MCPServer {name!r}: sampling must be True, False or Limits, got {sampling!r:.80}")
+    folders = [types.Root(uri=FileUrl(Path(root).absolute().as_uri()), name=Path(root).name) for root in roots]
+    budget = SAMPLING if sampling is True else sampling or None
+    return Offers(types.ListRootsResult(roots=folders) if folders else None, budget)
+
+
 @dataclass(eq=False, slots=True)
 class OpenCall:
     """A call that a server works on, and what answers the questions that it asks meanwhile.
@@ -31,12 +97,29 @@ class OpenCall:
     Attributes:
         run: Identifies the run that made the call.
         ask: Answers; None where no person can be asked.
+        sample: Asks the run's model; None where the server may not.
         unanswered: Why a question was dismissed; "" if none was.
     """
 
     run: object
     ask: Ask | None
+    sample: Sample | None = None
     unanswered: str = ""
+
+
+async def sample_for(
+    calls: list[OpenCall], params: types.CreateMessageRequestParams
+) -> types.CreateMessageResult | types.ErrorData:
+    """Return the reply of the model of the run whose calls are open; an error where they are of several runs."""
+    if len({id(call.run) for call in calls}) > 1:
+        return types.ErrorData(code=types.INVALID_REQUEST, message=UNCLEAR)
+    sample = next((call.sample for call in reversed(calls) if call.sample is not None), None)
+    if sample is None:
+        return types.ErrorData(code=types.INVALID_REQUEST, message=NO_MODEL)
+    try:
+        return await sample(params)
+    except ToolError as error:
+        return types.ErrorData(code=types.INTERNAL_ERROR, message=str(error))
 
 
 async def answer_for(calls: list[OpenCall], params: types.ElicitRequestParams) -> types.ElicitResult:
@@ -57,12 +140,32 @@ async def answer_for(calls: list[OpenCall], params: types.ElicitRequestParams) -
     return types.ElicitResult(action="cancel")
 
 
-def to_questions(server: str, required: types.InputRequiredResult, *, is_repeated: bool = False) -> InputRequired:
+async def answer_alone(
+    required: types.InputRequiredResult, offers: Offers, sample: Sample | None
+) -> dict[str, types.CreateMessageResult | types.ListRootsResult]:
+    """Return the answers to what a server asks for that needs no person: the roots, and replies of the model."""
+    answered: dict[str, Any] = {}
+    for key, request in (required.input_requests or {}).items():
+        if isinstance(request, types.ListRootsRequest) and offers.roots is not None:
+            answered[key] = offers.roots
+        elif isinstance(request, types.CreateMessageRequest) and sample is not None:
+            answered[key] = await sample(request.params)
+    return answered
+
+
+def to_questions(
+    server: str,
+    required: types.InputRequiredResult,
+    answered: Mapping[str, types.CreateMessageResult | types.ListRootsResult],
+    *,
+    is_repeated: bool = False,
+) -> InputRequired:
     """Return what pauses the call; the state has what the server wants back with the answers.
 
     Args:
         server: The name of the server.
         required: What it asks for.
+        answered: What of that has its answer already.
         is_repeated: Whether the server has lost its state of the call, and asks again.
 
     Raises:
@@ -71,6 +174,8 @@ def to_questions(server: str, required: types.InputRequiredResult, *, is_repeate
     questions: list[Question] = []
     kinds: dict[str, Any] = {}
     for key, request in (required.input_requests or {}).items():
+        if key in answered:
+            continue
         if not isinstance(request, types.ElicitRequest):
             raise ToolError(f"the server {server!r} asks for {request.method!r}, which this client does not offer")
         question = _to_question(server, key, request.params)
@@ -92,7 +197,12 @@ def to_input_responses(answered: Answers | None) -> dict[str, Any]:
     if answered is None or not isinstance(state, Mapping):
         return {}
     kinds = state.get("kinds", {})
-    responses = {key: _to_response(kinds[key], value) for key, value in answered.values.items() if key in kinds}
+    responses: dict[str, Any] = {
+        key: _to_response(kinds[key], value) for key, value in answered.values.items() if key in kinds
+    }
+    for key, value in state.get("ready", {}).items():
+        kind = types.ListRootsResult if "roots" in value else types.CreateMessageResult
+        responses[key] = kind.model_validate(value)
     return {"input_responses": responses or None, "request_state": state.get("request_state")}
 
 
@@ -105,7 +215,7 @@ def find_ask(server: str, call: str = "") -> Ask | None:
     if (decide := _find_decide()) is None:
         return None
 
-    async def ask(params: types.ElicitRequestParams) -> types.ElicitResult | str:
+    async def consult(params: types.ElicitRequestParams) -> types.ElicitResult | str:
         question = _to_question(server, call, params)
         value = None
         try:
@@ -121,7 +231,70 @@ def find_ask(server: str, call: str = "") -> Ask | None:
             return f"the answer was not valid: {problem}"
         return _to_response(_find_kind(params), value)
 
-    return ask
+    return consult
+
+
+def make_sample(server: str, run: RunContext[Any] | None, limits: Limits | None) -> Sample | None:
+    """Return what asks the model of the run for a server, in one call of its tools; None where it may not.
+
+    The model reads the server's messages and nothing of the conversation, and gets no tools.  Its requests belong to
+    the run: they count in its limits too, and are in its trace and its journal.
+    """
+    if run is None or run.model is None or limits is None:
+        return None
+    outer = enclosing(Budget)
+    budget = Budget(limits, outer.all if outer is not None else ())
+    model = run.model
+
+    async def sample(params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        if params.tools or not params.messages:
+            raise ToolError("expected messages without tools: the client offers no others")
+        last = params.messages[-1]
+        messages = [_to_chat(message.role, message.content_as_list) for message in params.messages]
+        if params.system_prompt:
+            messages.insert(0, {"role": "system", "content": params.system_prompt})
+        most = min(params.max_tokens, MAX_SAMPLED_TOKENS)
+
+        def change(effect: AskModel) -> Flow[Any]:
+            bare = Request(messages, ToolRegistry(), max_tokens=most, timeout=effect.request.timeout)
+            given = yield from ask(replace(effect, request=bare))
+            return replace(given, message=_to_answer(given.message))
+
+        enclose([lambda: budget])
+        policies = [around(change, AskModel)]
+        agent = JsonAgent(reply, model=model, max_steps=2, memory=False, policies=policies, untrusted="values")
+        try:
+            result = await agent.arun(f"The server {server!r} asks: {render_blocks(last.content_as_list).text}")
+        except AgentkitError as error:
+            raise ToolError(f"the model gave no reply: {error}") from error
+        block = types.TextContent(text=result.answer)
+        return types.CreateMessageResult(role="assistant", content=block, model=model.name, stop_reason="endTurn")
+
+    return sample
+
+
+def _to_answer(message: Message) -> Message:
+    """Return a message of a model as the call that answers with its text."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content or ""}]
+    arguments = json.dumps({"text": "".join(part.get("text", "") for part in parts)})
+    call = {"id": "answer", "type": "function", "function": {"name": "final_answer", "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def reply(text: str) -> str:
+    """Reply.
+
+    Args:
+        text: The reply.
+    """
+    return text
+
+
+def _to_chat(role: str, blocks: Sequence[Any]) -> Message:
+    shown = render_blocks(blocks)
+    content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
+    return {"role": role, "content": content}
 
 
 def _find_decide() -> Callable[[Question], Any] | None:

@@ -84,7 +84,7 @@ MAX_ASKED_CALL_CHARS = 4_000
 
 
 class UsedRounds:
-    """The rounds of calls whose answers were used: an approval and an answer count once, however often they are sent."""
+    """The rounds of calls whose answers were used: each counts once, however often it is sent."""
 
     def __init__(self) -> None:
         self._ends: dict[str, float] = {}

@@ -82,6 +82,16 @@ def test_server_everything(world):
     assert [event.value["progress"] for event in events if isinstance(event, Progress)] == [1, 2]
 
 
+def test_server_everything_asks_the_model_and_for_the_folders(world, tmp_path):
+    model = ScriptedModel(
+        call("trigger-sampling-request", prompt="Say hi"), {"content": "Hi there"}, call("get-roots-list"), ANSWER
+    )
+    server = npm("server-everything", sampling=True, roots=[tmp_path])
+    result = world.run(JsonAgent(server, model=model), "q")
+    assert '"text": "Hi there"' in result.calls[0].content
+    assert tmp_path.as_uri() in result.calls[1].content
+
+
 def test_fifty_calls_at_once_to_one_server(world):
     calls = {"tool_calls": [{"name": "echo", "arguments": {"message": f"number {n}"}} for n in range(50)]}
     result = world.run(JsonAgent(npm("server-everything"), model=ScriptedModel(calls, ANSWER)), "q")

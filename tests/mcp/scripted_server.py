@@ -305,6 +305,8 @@ class Modern(Scripted):
         return text(f"{state} {given['pay']['action']}")
 
     def model(self, params, state):
+        if given := params.get("inputResponses"):
+            return text(f"{state} {given['a']['content']['text']}")
         messages = [{"role": "user", "content": {"type": "text", "text": "?"}}]
         request = {"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": 9}}
         return {"resultType": "input_required", "inputRequests": {"a": request}, "requestState": "s"}
@@ -330,6 +332,23 @@ class Asks(Scripted):
         params = {"mode": "form", "message": "Which day?", "requestedSchema": schema}
         send({"jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params})
         return text(json.dumps(json.loads(sys.stdin.readline())["result"]))
+
+
+class Samples(Scripted):
+    """The handshake era: asks the client's model, or for its folders, in the middle of a call."""
+
+    tools = [tool("think", {"times": {"type": "integer"}}), tool("look")]
+
+    def call(self, name, arguments, request):
+        content = {"type": "text", "text": "How deep?"}
+        params = {"messages": [{"role": "user", "content": content}], "systemPrompt": "Be brief.", "maxTokens": 9}
+        method = "sampling/createMessage" if name == "think" else "roots/list"
+        found = []
+        for number in range(arguments.get("times", 1)):
+            send({"jsonrpc": "2.0", "id": number, "method": method, "params": params if name == "think" else {}})
+            reply = json.loads(sys.stdin.readline())
+            found.append(reply.get("result") or reply["error"]["message"])
+        return text(json.dumps(found))
 
 
 class AsksOneOfTwo(Asks):

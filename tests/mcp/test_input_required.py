@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from servers import ANSWER, contents, scripted, wait_until_nothing_is_left
 
-from agentkit import JsonAgent, Paused, RunError, Session
+from agentkit import DefinitionError, JsonAgent, Limits, Paused, RunError, Session
 from agentkit.extend import LiveRespondent, enclose
 from agentkit.testing import ScriptedModel, call, calls
 
@@ -71,6 +71,57 @@ def test_a_function_answers_at_once(world):
 def test_a_request_that_is_not_a_question_fails_the_call(world):
     agent = JsonAgent(scripted("Modern"), model=ScriptedModel(call("model"), ANSWER))
     assert "asks for 'sampling/createMessage', which this client does not offer" in contents(world.run(agent, "q"))[0]
+
+
+SAMPLED = {"content": "4 m", "usage": {"input_tokens": 7, "output_tokens": 1}}
+
+
+def test_a_server_asks_the_model_of_the_run_without_its_conversation_and_its_tools(world):
+    model = ScriptedModel(call("think"), SAMPLED, ANSWER)
+    result = world.run(JsonAgent(scripted("Samples", sampling=True), model=model), "secret")
+    (found,) = json.loads(contents(result)[0])
+    assert (found["content"]["text"], found["model"]) == ("4 m", "scripted")
+    asked = model.requests[1]
+    assert [message["content"] for message in asked.messages] == ["Be brief.", "How deep?"]
+    assert (len(asked.tools), asked.max_tokens) == (0, 9)
+    assert (result.usage.requests, result.usage.input_tokens) == (3, 7)
+
+
+def test_the_model_replies_to_a_server_of_the_stateless_era(world):
+    agent = JsonAgent(scripted("Modern", sampling=True), model=ScriptedModel(call("model"), SAMPLED, ANSWER))
+    assert contents(world.run(agent, "q")) == ["s 4 m"]
+
+
+def test_requests_of_a_server_have_a_budget_in_each_call(world):
+    model = ScriptedModel(call("think", times=2), SAMPLED, call("think"), SAMPLED, ANSWER)
+    result = world.run(JsonAgent(scripted("Samples", sampling=Limits(tokens=5)), model=model), "q")
+    first, second, third = [entry for text in contents(result) for entry in json.loads(text)]
+    assert first["content"]["text"] == third["content"]["text"] == "4 m"
+    assert second.startswith("the model gave no reply: ")
+    assert "5 tokens" in second
+
+
+def test_requests_of_a_server_count_in_the_limits_of_the_run(world):
+    agent = JsonAgent(scripted("Samples", sampling=True), model=ScriptedModel(call("think"), SAMPLED, ANSWER))
+    result = world.run(agent, "q", limits=Limits(tokens=8))
+    assert result.stopped
+
+
+def test_a_server_may_not_ask_the_model_by_default(world):
+    model = ScriptedModel(call("think"), ANSWER)
+    assert contents(world.run(JsonAgent(scripted("Samples"), model=model), "q")) == ['["Sampling not supported"]']
+
+
+def test_a_server_is_told_the_folders(world, tmp_path):
+    model = ScriptedModel(call("look"), ANSWER)
+    result = world.run(JsonAgent(scripted("Samples", roots=[tmp_path]), model=model), "q")
+    assert json.loads(contents(result)[0])[0]["roots"] == [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]
+
+
+@pytest.mark.parametrize("setting", [{"roots": "x"}, {"sampling": 3}])
+def test_what_a_server_is_offered_is_checked(setting):
+    with pytest.raises(DefinitionError, match="must be"):
+        scripted(**setting)
 
 
 def test_a_server_that_only_wants_its_state_back_gets_it(world):
