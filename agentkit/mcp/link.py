@@ -204,7 +204,7 @@ class Connection:
 
     async def _sample(
         self,
-        context: Any,
+        context: Any,  # noqa: ARG002
         params: types.CreateMessageRequestParams,
     ) -> types.CreateMessageResult | types.ErrorData:
         return await sample_for(self.calls, params)
