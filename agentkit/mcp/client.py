@@ -94,7 +94,7 @@ class MCPServer:
         effects: Effects of tools by patterns of their names, `{"delete_*": "danger"}`; they overrule the hints.
         tools: Patterns of the names of the tools that are offered, `["read_*", "search"]`; default: all.
         timeout: Seconds until the server must be open.
-        roots: Folders that the server is told to work in, if it asks.
+        roots: Folders that the server should work in, for one that asks.
         sampling: True: the server may ask the run's model, with messages of its own, 20,000 tokens in each call; or
             other `Limits` of a call.
         lock: A file that `agentkit lock --mcp` wrote: tools that are not in it are left out, and changed ones refused.

@@ -49,7 +49,7 @@ MAX_SAMPLED_TOKENS = 4_096
 """Tokens of a reply that a server may have."""
 SAMPLING = Limits(tokens=20_000)
 """The budget of a call in which the server may ask the run's model."""
-NO_MODEL = "this call has no model that the server could ask"
+NO_SAMPLING = "this call has no model that the server could ask"
 
 Ask: TypeAlias = Callable[[types.ElicitRequestParams], Coroutine[Any, Any, types.ElicitResult | str]]
 """Answers a question in the middle of a call; a text is the reason why it has no answer."""
@@ -115,7 +115,7 @@ async def sample_for(
         return types.ErrorData(code=types.INVALID_REQUEST, message=UNCLEAR)
     sample = next((call.sample for call in reversed(calls) if call.sample is not None), None)
     if sample is None:
-        return types.ErrorData(code=types.INVALID_REQUEST, message=NO_MODEL)
+        return types.ErrorData(code=types.INVALID_REQUEST, message=NO_SAMPLING)
     try:
         return await sample(params)
     except ToolError as error:
