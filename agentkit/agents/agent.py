@@ -9,7 +9,6 @@ from typing import Any, Generic, Literal, Unpack, cast
 from typing_extensions import TypeVar
 
 from ..core.context import RunContext
-from ..core.enclosing import enclose, enclosing
 from ..core.errors import InnerPaused, Paused, RunError, ToolError
 from ..core.flow import Event, Listener, Policy
 from ..core.labels import USER, Label, delimit, derive_delimiter_id
@@ -22,7 +21,6 @@ from ..policies.answer_checks import Check
 from ..policies.consult import Decide
 from ..policies.limits import Limits
 from ..policies.long_results import MAX_RESULT_CHARS
-from ..policies.nesting import ParentCall
 from ..policies.questions import Respondents
 from ..policies.retries import WAITS
 from ..policies.taint.policy import UntrustedSetting
@@ -366,10 +364,6 @@ def make_agent_tool(current: Callable[[], AgentSpec], name: str, description: st
         Args:
             query: The whole task, with all that must be known for it: nothing of this conversation is.
         """
-        parent = enclosing(ParentCall)
-        own = run.call
-        if own is not None and (parent is None or parent.call is not own):  # a loop without the usual policies
-            enclose([lambda: ParentCall(own, run)])
         result: Result[Any] | None = None
         try:
             request = query_request(query, Session(), stream=run.stream, tool=name)

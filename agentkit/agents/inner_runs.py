@@ -1,18 +1,22 @@
 """A run inside a tool call: it belongs to the enclosing run, whether the agent is the tool or a function calls it.
 
 Its events, usage, pending inputs and journal are parts of the enclosing run's.  An agent that is a tool has the
-id of its call; one that a function calls has an id inside that call, "outer/inner" (see `ParentCall`).  When the
-enclosing run continues, the function runs again: agents that had answered return that answer, and the others continue.
+id of its call; one that a function calls has an id inside that call, "outer/inner".  When the enclosing run continues,
+the function runs again: agents that had answered return that answer, and the others continue.
 """
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain, count
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from ..core.context import ParentCall
 from ..core.enclosing import enclosing
 from ..core.errors import InnerPaused, Paused
 from ..core.flow import Event
@@ -20,7 +24,6 @@ from ..core.labels import Label
 from ..core.messages import ToolCall, calls_of, user
 from ..engine.result import Result, RunFinished, SubRun
 from ..policies.approval import Approver
-from ..policies.nesting import ParentCall
 from ..policies.pending import PendingInputs, make_pause
 from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
@@ -170,13 +173,18 @@ def _origin(writer: JournalWriter, key: str) -> str:
     return f"{writer.run}/{key}"
 
 
+_claims = threading.Lock()
+
+
 def _claim(spec: AgentSpec, query: str, parent: ParentCall, inputs: PendingInputs, writer: JournalWriter | None) -> str:
-    """Return the id of a run that a function begins; several with the same query are distinguished by their agents."""
-    base = parent.name(query)
+    """Return the id of a run that a function begins: the id of the function's call, and a name made from the query.
+
+    A function that runs again gives the same id to the same query, in any order.  Equal queries get different ids; of
+    those that have begun before, the one that belongs to the agent.
+    """
+    base = f"{parent.call.id}/{blake2b(query.encode(errors='surrogatepass'), digest_size=3).hexdigest()}"
     recorded = writer.inner if writer else {}
     known = [key for key in {**recorded, **inputs.nested, **inputs.inner_answers} if key.startswith(base)]
-    if len(known) < 2:
-        return parent.claim(query)
 
     def has_instruction(key: str) -> bool:
         if key in inputs.nested:
@@ -187,7 +195,12 @@ def _claim(spec: AgentSpec, query: str, parent: ParentCall, inputs: PendingInput
             return setup is not None and setup.instruction == spec.instruction
         return bool(inputs.inner_answers[key]["instruction"] == spec.instruction)
 
-    return parent.claim(query, filter(has_instruction, sorted(known)))
+    preferred = [*filter(has_instruction, sorted(known))] if len(known) > 1 else []
+    following = (f"{base}.{number}" for number in count(2))
+    with _claims:
+        identity = next(key for key in chain(preferred, [base], following) if key not in parent.claimed)
+        parent.claimed.add(identity)
+    return identity
 
 
 def _describe_answer(result: Result[Any]) -> dict[str, Any]:

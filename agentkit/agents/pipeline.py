@@ -21,7 +21,6 @@ from ..policies.incomplete_replies import raise_refusals, retry_incomplete_repli
 from ..policies.limits import limit
 from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
-from ..policies.nesting import enclose_calls
 from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
 from ..policies.retries import WAITS, fallback, retry
@@ -41,7 +40,6 @@ from .spec import AgentSpec, ToolSelector
 _limit_tool_time = cache(limit_tool_time)
 _DETECT_LOOPS = detect_loops()
 _CHECK_REPLIES = (retry_incomplete_replies(), raise_refusals())
-_ENCLOSE_CALLS = enclose_calls()
 """The policies that are made once; each keeps the state of a run in the run's flow."""
 
 
@@ -99,13 +97,15 @@ def policies_of_run(
     settings = spec.settings
     backends = spec.backends
     inputs = session.inputs
-    extract = partial(spec.extract, spec)
-    is_hidden = settings.untrusted == "hidden"
-    hide = partial(hide_untrusted, inputs=inputs, keeping=list_handoff_names(spec.handoffs))
+    hiding: tuple[Policy, ...] = ()
+    if settings.untrusted == "hidden":
+        extract = partial(spec.extract, spec)
+        kept = list_handoff_names(spec.handoffs)
+        hiding = (hide_untrusted(run.history, session.cut, extract, context, inputs=inputs, keeping=kept),)
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
-        *([hide(run.history, session.cut, extract, context)] if is_hidden else []),
+        *hiding,
         # after the truncation: the delimiters enclose what is shown
         guard_untrusted(run.history, setting=settings.untrusted, inputs=inputs, recorded=recorded),
         _limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
@@ -126,7 +126,6 @@ def policies_of_run(
         limit(settings.limits, settings.max_steps, run.budgets, run.spent),
         # outside of the limits: a call that runs again with its answers counts once
         answer_questions(settings.on_question, inputs),
-        _ENCLOSE_CALLS,
     )
 
 

@@ -102,6 +102,21 @@ class RunContext(Generic[Deps]):
         self.channel.put(value if isinstance(value, Event) else Progress(self.call, value))
 
 
+@dataclass(slots=True, eq=False)
+class ParentCall:
+    """A tool call while it runs: the parent of what is called inside it, an agent for example.
+
+    Attributes:
+        call: The call.
+        context: The run that makes it.
+        claimed: The ids of the runs that began inside it.
+    """
+
+    call: ToolCall
+    context: RunContext[Any]
+    claimed: set[str] = field(default_factory=set)
+
+
 class _Mark:
     """Mark a parameter as filled by the agent."""
 

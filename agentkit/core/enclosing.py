@@ -1,4 +1,4 @@
-"""What encloses the current code: the values that the policies of a run give to the code inside its tool calls.
+"""What encloses the current code: the values that a run and its policies give to the code inside its tool calls.
 
 A run inside a tool call inherits them from there: who decides, who answers, the budgets, the journal, the telemetry.
 """
@@ -18,10 +18,6 @@ def enclosing(kind: type[T]) -> T | None:
     return _VALUES.get().get(kind)
 
 
-def enclose(makers: Iterable[Make]) -> None:
-    """Let the values enclose the code that runs from now on in this context; each replaces the one of its type."""
-    values = dict(_VALUES.get())
-    for make in makers:
-        value = make()
-        values[type(value)] = value
-    _VALUES.set(values)
+def enclose(values: Iterable[Any]) -> None:
+    """Let `values` enclose the code that runs from now on in this context; each replaces the one of its type."""
+    _VALUES.set({**_VALUES.get(), **{type(value): value for value in values}})

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
-from ...core.context import RunContext
+from ...core.context import AgentPath, ParentCall, RunContext
 from ...core.enclosing import Make, enclose, enclosing
 from ...core.errors import ExceptionInfo, Paused, ToolError
 from ...core.flow import WarningEvent
@@ -250,9 +250,20 @@ class BoundCall:
         return copied
 
     def start(self) -> Any:
-        """Set up the context and call the function."""
-        enclose(self.inside)
+        """Let the call, and what its policies add, enclose the function, and call it."""
+        values = [make() for make in self.inside]
+        if self.context is not None and not self.is_answer:
+            values.append(ParentCall(self.call, self.context))
+        enclose(values)
         return self.run()
+
+    def _begin(self) -> float:
+        """Mark the call as begun, add it to the path of the agents inside it, and return the time."""
+        self.mark_begun()
+        if self.context is not None and not self.is_answer:
+            outer = enclosing(AgentPath)
+            enclose([AgentPath((*(outer.names if outer else ()), self.call.name))])
+        return time.perf_counter()
 
     def mark_begun(self) -> None:
         """Add the id of the call to `begun`: from here on, the call may have had an effect."""
@@ -264,8 +275,7 @@ class BoundCall:
         An exception of the tool becomes the result, an exit (`SystemExit`) too; only an interrupt is raised.  A
         coroutine that a plain function returns is awaited on `loop`, a running loop of another thread.
         """
-        self.mark_begun()
-        start = time.perf_counter()
+        start = self._begin()
         failures = 0
         while True:
             try:
@@ -284,8 +294,7 @@ class BoundCall:
         """Run the tool: a coroutine function on this event loop, any other function in a thread."""
         if self.tool is not None and not self.tool.is_async:
             return await run_in_thread(partial(self.invoke, asyncio.get_running_loop()))
-        self.mark_begun()
-        start = time.perf_counter()
+        start = self._begin()
         failures = 0
         while True:
             try:
