@@ -18,13 +18,13 @@ from .policies.approval import ApprovalAsked as ApprovalAsked
 from .policies.approval import ApprovalGiven as ApprovalGiven
 from .policies.compaction import Compacted as Compacted
 from .policies.final_request import FinalRequest as FinalRequest
-from .policies.incomplete_replies import ReplyDropped as ReplyDropped
 from .policies.limits import PriceUnknown as PriceUnknown
 from .policies.loop_detection import ToolsWithdrawn as ToolsWithdrawn
 from .policies.questions import QuestionAnswered as QuestionAnswered
 from .policies.questions import QuestionAsked as QuestionAsked
 from .policies.rate_limit import Throttled as Throttled
 from .policies.retries import FallenBack as FallenBack
+from .policies.retries import ReplyDropped as ReplyDropped
 from .policies.retries import Retrying as Retrying
 from .policies.text_tool_mode import TextCallFound as TextCallFound
 from .sessions.journal.policy import JournalFailed as JournalFailed

@@ -11,9 +11,9 @@ from agentkit.core.messages import Message, ToolCall, assistant, user
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import ModelAsked, Reply, Request
 from agentkit.policies.final_request import FinalRequest, request_final_answer
-from agentkit.policies.incomplete_replies import raise_refusals, retry_incomplete_replies
 from agentkit.policies.limits import limit
 from agentkit.policies.loop_detection import detect_loops
+from agentkit.policies.retries import raise_refusals, retry_incomplete_replies
 from agentkit.tools.final_answer import make_answer_tool
 
 

@@ -166,7 +166,7 @@ def query_request(
     """
     if query is None:
         return RunRequest(None, session, stream=stream, tool=tool)
-    text, content = read_query(query)
+    text, content = (query, None) if isinstance(query, str) else read_query(query)
     if not isinstance(text, str) or not text.strip():
         raise _query_error(text)
     outer = enclosing(EnclosingCall)

@@ -17,13 +17,12 @@ from ..policies.answer_checks import check_answers
 from ..policies.approval import approve
 from ..policies.compaction import compact
 from ..policies.final_request import request_final_answer
-from ..policies.incomplete_replies import raise_refusals, retry_incomplete_replies, retry_unforced
 from ..policies.limits import limit
 from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
 from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
-from ..policies.retries import WAITS, fallback, retry
+from ..policies.retries import WAITS, fallback, raise_refusals, retry, retry_incomplete_replies, retry_unforced
 from ..policies.taint.hidden import hide_untrusted
 from ..policies.taint.policy import guard_untrusted
 from ..policies.text_tool_mode import run_text_calls, use_text_mode

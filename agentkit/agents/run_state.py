@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 from ..core.errors import LimitExceeded, Paused, RunError, RunStopped
 from ..core.flow import Event, Listener
 from ..core.messages import Message, Usage, text_of
+from ..core.threads import Cancellation
 from ..engine.loop import Answer
 from ..engine.model import ModelAsked, ModelReplied, TextDelta
 from ..engine.partial_answer import PartialAnswerReader
@@ -126,6 +127,7 @@ class Run:
     budgets: list[Budget] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
     partial_answer: PartialAnswerReader | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
     trace: Trace = field(default_factory=Trace)
     run_id: str = field(default_factory=partial(secrets.token_hex, 6))
     inner: InnerRunEnds = field(default_factory=InnerRunEnds)

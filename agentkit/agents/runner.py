@@ -1,28 +1,50 @@
-"""A run from its request to its result, blocking or on an event loop: it is prepared, and its flow is driven."""
+"""A run from its request to its result, blocking or on an event loop: one call prepares it, and one drives its flow.
+
+`prepare` applies the settings of the run, locks the session, adds the query, and opens the journal or the recording.
+At the end of the run it closes them, reports the end, and adds to an error what the run has come to.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
 from contextlib import (
     AbstractContextManager,
+    ExitStack,
     aclosing,
+    asynccontextmanager,
     closing,
+    contextmanager,
     nullcontext,
     suppress,
 )
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 
-from ..core.background import check_event_loop
-from ..core.errors import RunStopped
-from ..core.flow import Done, Event, Listener, adrive, drive
-from ..core.host import find_kernel
+from ..core.background import check_event_loop, run_in_thread
+from ..core.context import AgentPath
+from ..core.enclosing import enclosing
+from ..core.errors import RunError, RunStopped
+from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
+from ..core.host import check_main, find_kernel
 from ..core.threads import RUN_CANCELLATION, Cancellation
-from ..engine.result import Result, RunFinished
+from ..engine.loop import Answer
+from ..engine.model import Model
+from ..engine.result import Result, RunFinished, RunStarted
+from ..sessions.journal.policy import journal_policy, repeat_answer
+from ..sessions.journal.setup import Setup
+from ..sessions.persistence import conversation_in, open_journal, open_recording
+from ..sessions.session import Session
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
+from .handoffs import run_handoffs
 from .inner_runs import nest
+from .instruments import ObservedRun, RunObserver, find_instrument
 from .options import RunRequest
-from .preparation import aprepare, prepare
+from .pipeline import build_flow
+from .run_state import Run
 from .spec import AgentSpec
+
+T = TypeVar("T")
 
 
 def stream_run(spec: AgentSpec, request: RunRequest) -> Generator[Event, None, None]:
@@ -33,8 +55,7 @@ def stream_run(spec: AgentSpec, request: RunRequest) -> Generator[Event, None, N
         closing_toolsets(run.toolsets),
         closing(iter(drive(flow))) as steps,
     ):
-        cancellation = request.session.cancellation
-        while (event := _next_event(steps, cancellation)) is not None:
+        while (event := _next_event(steps, run.cancellation)) is not None:
             yield from run.watch(event)
 
 
@@ -44,7 +65,7 @@ async def astream_run(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[Ev
     await request.session.wait_until_free()
     with nest(spec, request) as request:
         async with aprepare(spec, request) as (run, flow), aclosing_toolsets(run.toolsets):
-            stopper = _TaskStopper(request.session.cancellation)
+            stopper = _TaskStopper(run.cancellation)
             async with aclosing(adrive(flow)) as steps:
                 while isinstance(event := await stopper.next_event(steps), Event):
                     for shown in run.watch(event):
@@ -134,3 +155,151 @@ def _cell() -> AbstractContextManager[Listener | None]:
 def _result_of(event: Event | None) -> Result[Any]:
     assert isinstance(event, RunFinished)  # a run that does not raise ends with this event
     return event.result
+
+
+@contextmanager
+def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[None]]]:
+    """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
+    check_main()
+    request = replace(request, query=request.query.strip() if request.query else None)
+    spec = spec.for_run(request.settings)
+    backend, note = spec.backends.choose(request.model, spec.model)
+    session = request.session
+    run = Run(backend.name, session.messages, spec.listeners)
+    turn = session.turn(spec.instruction, request.message, request.answers)
+    with run.reporting_end(), turn, _persist(spec, request, run) as policies:
+        run.cancellation = session.cancellation
+        run.handed = [*session.handed]
+        before = session.usage if session.journaled is None else session.journaled.base
+        if request.replay is None and (observer := _observe(spec, session, run.run_id)):
+            run.listeners = (*run.listeners, observer.listen)
+            policies = (*policies, observer.policy)
+        if request.report is not None:
+            run.listeners = (*run.listeners, request.report)
+        begun = RunStarted(request.query or "", backend.name, note, run.run_id)
+        try:
+            yield run, _run_flow(spec, run, request, backend, begun, policies)
+        except RunError as error:
+            run.fail(error)
+            raise
+        finally:
+            session.usage = before + run.usage
+
+
+@asynccontextmanager
+async def aprepare(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
+    """Do `prepare` without blocking the event loop: a journal is opened and closed in a thread."""
+    manager = prepare(spec, request)
+    if request.journal is None and spec.journal is None and request.session.journaled is None:
+        with manager as begun:
+            yield begun
+        return
+    entering = asyncio.ensure_future(run_in_thread(manager.__enter__))
+    try:
+        begun = await _finish(entering)
+    except asyncio.CancelledError as error:
+        if not entering.cancelled() and entering.exception() is None:  # it was entered although the task was cancelled
+            await _finish(run_in_thread(partial(_exit, manager, error)))
+        raise
+    try:
+        yield begun
+    except BaseException as error:
+        await _finish(run_in_thread(partial(_exit, manager, error)))
+        raise
+    await _finish(run_in_thread(partial(manager.__exit__, None, None, None)))
+
+
+async def _finish(work: Awaitable[T]) -> T:
+    """Await work in a thread to its end, also if the task is cancelled meanwhile: the cancellation is raised then."""
+    future = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not future.cancelled():
+            future.exception()  # it counts as handled
+        raise cancelled
+    return future.result()
+
+
+def _exit(manager: AbstractContextManager[Any], error: BaseException) -> None:
+    with suppress(type(error)):
+        manager.__exit__(type(error), error, error.__traceback__)
+
+
+def _observe(spec: AgentSpec, session: Session, run_id: str) -> RunObserver | None:
+    """Return the observer of a run that begins, None if nothing observes it."""
+    if (instrument := find_instrument(spec.settings.telemetry)) is None:
+        return None
+    path = enclosing(AgentPath)
+    name = path.names[-1] if path else ""
+    return instrument.observe(ObservedRun(run_id, name, spec.description, session, spec.all_settings))
+
+
+def _run_flow(
+    spec: AgentSpec, run: Run, request: RunRequest, backend: Model, begun: RunStarted, policies: tuple[Policy, ...]
+) -> Flow[None]:
+    yield from ask(Emit(begun))
+    flow_of = partial(_agent_flow, spec, run, request, backend, len(run.handed))
+    has_handoffs = spec.handoffs or request.session.handed
+    flow = run_handoffs(spec, request.session, flow_of) if has_handoffs else flow_of(spec)
+    answer = yield from apply_policies(flow, policies)
+    request.session.cancellation = Cancellation()  # too late to stop the run
+    yield from ask(Emit(RunFinished(run.finish(answer))))
+
+
+def _agent_flow(
+    first: AgentSpec, run: Run, request: RunRequest, backend: Model, begun: int, spec: AgentSpec
+) -> Flow[Answer]:
+    """Return the flow of one agent; `backend` was chosen for the first one, and the run began after `begun` hand-offs.
+
+    A model that the request names is for the agent with which the run begins or continues.
+    """
+    if spec is not first:
+        spec = spec.for_run(request.settings)
+        model = request.model if len(request.session.handed) == begun else None
+        backend, _ = spec.backends.choose(model, spec.model)
+    run.model = backend.name
+    journaled = request.session.journaled
+    if stored := request.stored or (journaled.stored if journaled else None):
+        return repeat_answer(spec.tools, stored)
+    return build_flow(spec, run, request, backend)
+
+
+@contextmanager
+def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
+    """Yield the policies that record or replay a run; they belong outside of all others."""
+    session = request.session
+    place = request.journal or spec.journal
+    with ExitStack() as stack:
+        policies: tuple[Policy, ...] = ()
+        if request.replay is not None:
+            policies = (request.replay.policy,)
+            session.inputs.decisions.update(request.replay.decisions)
+        elif conversation := session.journaled if place is None else conversation_in(session, place):
+            if stored := conversation.stored if request.query is None else None:
+                run.run_id = stored.run.id
+                run.usage = stored.run.usage
+                run.steps = stored.run.steps
+                stack.callback(setattr, conversation, "stored", None)
+            else:
+                setup = Setup.of(spec.instruction, spec.tools)
+                opened = open_journal(session, conversation, request.query, run.model, setup)
+                writer = stack.enter_context(opened)
+                writer.usage = lambda: run.usage
+                run.continue_from(writer.run, writer.spent)
+                policies = (journal_policy(writer),)
+        if request.record is not None:
+            setup = Setup.of(spec.instruction, spec.tools)
+            plain = {key: value for key, value in spec.all_settings.items() if isinstance(value, str | int | float)}
+            about = {"stream": request.stream, "settings": plain}
+            recording = open_recording(
+                session, request.record, request.query, run.model, setup, run_id=run.run_id, about=about
+            )
+            listener, written = stack.enter_context(recording)
+            run.listeners = (*run.listeners, listener)
+            policies += written
+        yield policies

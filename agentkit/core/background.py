@@ -43,11 +43,6 @@ def check_event_loop(blocking: str) -> None:
         ) from error
 
 
-def start_thread(function: Callable[[], object]) -> Work:
-    """Run `function`, which must not raise, in a daemon thread, in a copy of the caller's context."""
-    return Work(function)
-
-
 async def run_in_thread(function: Callable[[], T]) -> T:
     """Run `function` in a daemon thread and return its value; if the caller is cancelled, cancel the work."""
     loop = asyncio.get_running_loop()

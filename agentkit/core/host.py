@@ -1,7 +1,9 @@
-"""The program around agentkit: whether it is a notebook, and the versions that a run depends on."""
+"""The program around agentkit: its versions, whether it is a notebook, and whether its script is only imported."""
 
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -25,3 +27,25 @@ def find_kernel() -> Any:
     """Return the kernel whose cells run the program, or None."""
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return getattr(get_ipython(), "kernel", None) if get_ipython is not None else None
+
+
+_imports: list[None] = []
+
+
+@contextmanager
+def importing_main() -> Iterator[None]:
+    """Let no run begin in the body, which imports the script to find a function in it."""
+    _imports.append(None)
+    try:
+        yield
+    finally:
+        _imports.pop()
+
+
+def check_main() -> None:
+    """Raise `RuntimeError` when a script starts an agent while it is imported to find a function in it."""
+    if _imports:
+        raise RuntimeError(
+            "the script starts an agent when it is imported, and a process that is to run one of its tools must import "
+            "it: put what starts the agent under `if __name__ == '__main__':`"
+        )

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -165,18 +164,23 @@ def find_superseded(store: Store, runs: Sequence[str]) -> dict[str, str | None]:
     return dict(store.read(sql, *runs, "superseded"))
 
 
-_json_only: ContextVar[bool] = ContextVar("json_only", default=False)
-_is_worker = threading.Event()
+class _JsonOnly(threading.local):
+    """Whether this thread refuses pickle; the attribute of the class holds for threads without one of their own."""
+
+    is_set = False
+
+
+_json_only = _JsonOnly()
 
 
 @contextmanager
 def json_only() -> Iterator[None]:
-    """Refuse, in the block, rows of the queue that are marked as pickle."""
-    token = _json_only.set(True)
+    """Refuse, in the block, rows of the queue that are marked as pickle; the block blocks, and is not nested."""
+    _json_only.is_set = True
     try:
         yield
     finally:
-        _json_only.reset(token)
+        del _json_only.is_set
 
 
 class _RefusedPickle:
@@ -192,16 +196,12 @@ class _RefusedPickle:
         return str(self.original.name())
 
     def serialize(self, data: Any) -> str:
-        return json.dumps(str(data)) if _is_refused() else str(self.original.serialize(data))
+        return json.dumps(str(data)) if _json_only.is_set else str(self.original.serialize(data))
 
     def deserialize(self, text: str) -> Any:
-        if _is_refused():
+        if _json_only.is_set:
             raise RunError("the row is marked as pickle, which could run any code, so it is not read")
         return self.original.deserialize(text)
-
-
-def _is_refused() -> bool:
-    return _json_only.get() or _is_worker.is_set()
 
 
 def refuse_pickle(*, in_process: bool = False) -> None:
@@ -214,7 +214,7 @@ def refuse_pickle(*, in_process: bool = False) -> None:
     if not isinstance(module.DBOSDefaultSerializer, _RefusedPickle):
         module.DBOSDefaultSerializer = _RefusedPickle(module.DBOSDefaultSerializer)
     if in_process:
-        _is_worker.set()
+        _JsonOnly.is_set = True
     with json_only():
         try:
             module.deserialize_value(PICKLED_NONE, "py_pickle", import_module("dbos").DBOSPortableJSONSerializer())

@@ -6,11 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..core.flow import Flow, Policy, around, ask, interpret
+from ..core.flow import Flow, Policy, around, ask
 from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
-from ..tools.isolation.child import check_main
 from .limits import cap_timeout
 
 DEFAULT_TOOL_SECONDS = 60.0
@@ -31,11 +30,7 @@ def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential:
         effect = effect.with_calls(map(partial(set_timeout, timeout=timeout), effect.calls))
         return (yield from ask(replace(effect, sequential=True) if sequential else effect))
 
-    def policy(flow: Flow[Any]) -> Flow[Any]:
-        check_main()
-        return interpret(flow, handle, CallTools)
-
-    return policy
+    return around(handle, CallTools)
 
 
 def set_timeout(bound: BoundCall, timeout: float | None = DEFAULT_TOOL_SECONDS) -> BoundCall:

@@ -9,7 +9,8 @@ from stacked_runs import Endless, cut, run_stacked
 from agentkit import JsonAgent, ModelError, NoAnswer
 from agentkit.core.messages import ToolCall, assistant, calls_of, user
 from agentkit.engine.model import Reply, TextDelta
-from agentkit.policies.incomplete_replies import (
+from agentkit.policies.limits import limit
+from agentkit.policies.retries import (
     CONTINUE_PROMPT,
     EMPTY_PROMPT,
     MAX_CONTINUATIONS,
@@ -20,7 +21,6 @@ from agentkit.policies.incomplete_replies import (
     raise_refusals,
     retry_incomplete_replies,
 )
-from agentkit.policies.limits import limit
 from agentkit.testing import ScriptedModel, answer, call
 
 DONE = answer("done")

@@ -7,10 +7,9 @@ from agentkit.core.flow import Emit, Flow, Sleep, apply_policies, ask
 from agentkit.core.messages import ToolCall, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
 from agentkit.policies.final_request import FinalRequest, request_final_answer
-from agentkit.policies.incomplete_replies import raise_refusals, retry_incomplete_replies
 from agentkit.policies.limits import limit
 from agentkit.policies.loop_detection import detect_loops
-from agentkit.policies.retries import retry
+from agentkit.policies.retries import raise_refusals, retry, retry_incomplete_replies
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 

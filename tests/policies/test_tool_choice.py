@@ -6,8 +6,7 @@ from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.flow import ask
 from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, Request
-from agentkit.policies.incomplete_replies import retry_unforced
-from agentkit.policies.retries import Retrying
+from agentkit.policies.retries import Retrying, retry_unforced
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.final_answer import make_answer_tool
 

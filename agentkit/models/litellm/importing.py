@@ -26,8 +26,8 @@ from threading import Lock
 from types import FunctionType
 from typing import Any, cast
 
-from ...core.background import start_thread
 from ...core.messages import Message
+from ...core.threads import Work
 from .limits import ReplyGuard, watch_response
 
 _QUIET_ENVIRONMENT = {
@@ -89,7 +89,7 @@ def begin_import() -> None:
             load_litellm()
 
     if "litellm" not in sys.modules:
-        start_thread(work)
+        Work(work)
 
 
 def tune() -> None:

@@ -16,9 +16,8 @@ from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
-from ...core.background import start_thread
 from ...core.errors import RunError
-from ...core.threads import on_cancel
+from ...core.threads import Work, on_cancel
 from ...engine.model import Delta, Reply, Request
 
 Piece: TypeAlias = Delta | Reply
@@ -66,7 +65,7 @@ def limit_time(
     closes the connection at the next byte, because `abandoned` is set, or when its own read times out.
     """
     queue: SimpleQueue[Any] = SimpleQueue()
-    start_thread(partial(_pump, pieces, queue, abandoned))
+    Work(partial(_pump, pieces, queue, abandoned))
     stopped = _Failure(RunError("cancelled: the run was stopped"))
     with on_cancel(partial(queue.put, stopped)):
         try:

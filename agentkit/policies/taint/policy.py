@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 from ...core.enclosing import enclosing
@@ -62,7 +62,7 @@ def guard_untrusted(
         is_strict = setting != "values" or (outer is not None and outer.is_strict)
         origins = Origins(history, outer)
         chosen = delimiter or new_delimiter_id()
-        guard = _Guard(origins, chosen, known, ReaderCheck(origins), is_strict, inputs or PendingInputs())
+        guard = _Guard(origins, chosen, known, is_strict, inputs or PendingInputs())
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -93,9 +93,13 @@ class _Guard:
     delimiter: str
     known: Mapping[str, str]
     """The ids of the delimiters of recorded results, by the ids of the calls; "" for a result without any."""
-    readers: ReaderCheck
     is_strict: bool
     inputs: PendingInputs
+
+    @cached_property
+    def readers(self) -> ReaderCheck:
+        """The check of recipients, which only calls with an effect need."""
+        return ReaderCheck(self.origins)
 
     def check_call(self, bound: BoundCall) -> BoundCall:
         """Return the call; its untrusted result will be delimited, and doubtful arguments need approval."""

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty
 
-from ...core.background import start_coroutine, start_thread
+from ...core.background import start_coroutine
 from ...core.errors import InnerPaused, RunError, ToolError
 from ...core.flow import Done, Event
 from ...core.questions import InputRequired
-from ...core.threads import POLL_SECONDS, CancelCallback, on_cancel
+from ...core.threads import POLL_SECONDS, CancelCallback, Work, on_cancel
 from ..isolation.process import NotIsolable
 from ..settings import ORDERED_EFFECTS
 from .call import BoundCall, ToolResult
@@ -105,7 +105,7 @@ class BlockingToolTurn(ToolTurn):
     def launch(self, job: Job) -> CancelCallback:
         if job.is_async:
             return start_coroutine(self.attend(job))
-        return start_thread(partial(self.work, job)).cancel
+        return Work(partial(self.work, job)).cancel
 
 
 class AsyncToolTurn(ToolTurn):
@@ -145,7 +145,7 @@ class AsyncToolTurn(ToolTurn):
 
     def launch(self, job: Job) -> CancelCallback:
         if not job.is_async:
-            return start_thread(partial(self.work, job, self._loop)).cancel
+            return Work(partial(self.work, job, self._loop)).cancel
         task = self._loop.create_task(self.attend(job))
         return partial(self._cancel_task, task)
 

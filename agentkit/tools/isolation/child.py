@@ -21,17 +21,6 @@ from typing import Any, BinaryIO
 
 LENGTH_PREFIX = struct.Struct("!Q")
 
-_is_importing = False
-
-
-def check_main() -> None:
-    """Raise `RuntimeError` when a script starts an agent while it is imported to find a function in it."""
-    if _is_importing:
-        raise RuntimeError(
-            "the script starts an agent when it is imported, and a process that is to run one of its tools must import "
-            "it: put what starts the agent under `if __name__ == '__main__':`"
-        )
-
 
 def find_function(module: str, qualname: str) -> Any:
     """Return the function of that name as it was defined, without decorators like `@tool`."""
@@ -139,14 +128,12 @@ def _describe_failure(error: BaseException) -> dict[str, Any]:
 
 def _import_main(main: tuple[str, str] | None) -> None:
     """Import the parent's script as `__main__`, under the name `__mp_main__` as `multiprocessing` does."""
-    global _is_importing
     if main is None:
         return
     kind, name = main
-    _is_importing = True
     run = runpy.run_path if kind == "path" else runpy.run_module
-    content = run(name, run_name="__mp_main__")
-    _is_importing = False
+    with importlib.import_module("agentkit.core.host").importing_main():
+        content = run(name, run_name="__mp_main__")
     module = types.ModuleType("__mp_main__")
     vars(module).update(content)
     sys.modules["__main__"] = sys.modules["__mp_main__"] = module

@@ -16,7 +16,7 @@ from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, Request
 from agentkit.models.litellm.errors import convert_error
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.policies.incomplete_replies import raise_refusals
+from agentkit.policies.retries import raise_refusals
 from agentkit.testing import ScriptedModel
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
