@@ -3,8 +3,9 @@
 A run inside a tool call inherits them from there: who decides, who answers, the budgets, the journal, the telemetry.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,6 +19,21 @@ def enclosing(kind: type[T]) -> T | None:
     return _VALUES.get().get(kind)
 
 
-def enclose(values: Iterable[Any]) -> None:
-    """Let `values` enclose the code that runs from now on in this context; each replaces the one of its type."""
-    _VALUES.set({**_VALUES.get(), **{type(value): value for value in values}})
+def enclose(makers: Iterable[Make]) -> Token[Mapping[type, Any]]:
+    """Let the values enclose the code that runs from now on in this context; each replaces the one of its type."""
+    values = dict(_VALUES.get())
+    for make in makers:
+        value = make()
+        values[type(value)] = value
+    return _VALUES.set(values)
+
+
+@contextmanager
+def enclosed(makers: Iterable[Make]) -> Iterator[None]:
+    """Let the values enclose the code of the body alone."""
+    token = enclose(makers)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a coroutine that is not awaited to its end is closed in another context
+            _VALUES.reset(token)

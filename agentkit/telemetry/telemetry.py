@@ -312,7 +312,7 @@ class RunSpans:
         def run() -> Any:
             if span := self._tools.get(bound.call.id):
                 otel_context.attach(span.context)
-                enclose([EnclosingObserver(self._instrument, self, bound.call.id)])
+                enclose([lambda: EnclosingObserver(self._instrument, self, bound.call.id)])
             return bound.run()
 
         return replace(bound, run=run)

@@ -457,7 +457,7 @@ def test_a_run_that_is_left_in_a_request_gives_back_what_it_set_aside():
     outer = Budget(Limits(dollars=1))
 
     def leave():
-        enclose([outer])
+        enclose([lambda: outer])
         flow = limit()(Turns(Shop(), counter()).take())
         next(flow)
         assert outer.held > 0

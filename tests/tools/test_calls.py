@@ -8,6 +8,8 @@ import time
 import pytest
 
 from agentkit import JsonTool, ToolCall, ToolRegistry
+from agentkit.core.context import AgentPath, ParentCall, RunContext
+from agentkit.core.enclosing import enclosing
 from agentkit.core.flow import adrive, ask, drive
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 
@@ -192,3 +194,27 @@ def test_async_tools_of_blocking_runs_share_one_loop():
 
 def asked(effect):
     return (yield from ask(effect))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_encloses_a_call_is_set_anew_for_each_attempt_and_ends_with_it(is_async):
+    seen = []
+
+    def look():
+        seen.append((enclosing(AgentPath).names, enclosing(ParentCall).call.id))
+        if len(seen) < 2:
+            raise ValueError("again")
+        return "done"
+
+    async def alook():
+        return look()
+
+    tool = JsonTool(alook if is_async else look, name="look", description="Looks.", retries=1)
+    bound = ToolRegistry([tool]).bind(ToolCall("c1", "look", "{}"), RunContext(None)).change(first_pause=0.0)
+
+    async def ainvoke():
+        return await bound.ainvoke(), enclosing(ParentCall)
+
+    result, left = asyncio.run(ainvoke()) if is_async else (bound.invoke(), enclosing(ParentCall))
+    assert (result.value, left) == ("done", None)
+    assert seen == [(("look",), "c1")] * 2

@@ -6,14 +6,14 @@ An error of the tool is a result too, in the words that the model reads.
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import AgentPath, ParentCall, RunContext
-from ...core.enclosing import Make, enclose, enclosing
+from ...core.enclosing import Make, enclosed, enclosing
 from ...core.errors import ExceptionInfo, Paused, ToolError
 from ...core.flow import WarningEvent
 from ...core.labels import DEVELOPER, TRUSTED, CallOrigin, Label
@@ -249,22 +249,6 @@ class BoundCall:
         vars(copied).update(vars(self), **changes)
         return copied
 
-    def start(self) -> Any:
-        """Let the call, and what its policies add, enclose the function, and call it."""
-        values = [make() for make in self.inside]
-        if self.context is not None and not self.is_answer:
-            values.append(ParentCall(self.call, self.context))
-        enclose(values)
-        return self.run()
-
-    def _begin(self) -> float:
-        """Mark the call as begun, add it to the path of the agents inside it, and return the time."""
-        self.mark_begun()
-        if self.context is not None and not self.is_answer:
-            outer = enclosing(AgentPath)
-            enclose([AgentPath((*(outer.names if outer else ()), self.call.name))])
-        return time.perf_counter()
-
     def mark_begun(self) -> None:
         """Add the id of the call to `begun`: from here on, the call may have had an effect."""
         self.begun.add(self.call.id)
@@ -275,41 +259,53 @@ class BoundCall:
         An exception of the tool becomes the result, an exit (`SystemExit`) too; only an interrupt is raised.  A
         coroutine that a plain function returns is awaited on `loop`, a running loop of another thread.
         """
-        start = self._begin()
+        self.mark_begun()
+        start = time.perf_counter()
         failures = 0
         while True:
-            try:
-                return self._result(resolve(self.start(), MAX_ITEMS, loop), start)
-            except KeyboardInterrupt:
-                raise
-            except InputRequired as asking:
-                return self._pause(asking, start)
-            except BaseException as error:
-                failures += 1
-                if not self._is_retried(failures, error):
-                    return self.fail(describe_tool_error(error), start, error)
+            with enclosed(self._makers()):
+                try:
+                    return self._result(resolve(self.run(), MAX_ITEMS, loop), start)
+                except KeyboardInterrupt:
+                    raise
+                except InputRequired as asking:
+                    return self._pause(asking, start)
+                except BaseException as error:
+                    failures += 1
+                    if not self._is_retried(failures, error):
+                        return self.fail(describe_tool_error(error), start, error)
             time.sleep(choose_pause(self.first_pause, failures))
 
     async def ainvoke(self) -> ToolResult:
         """Run the tool: a coroutine function on this event loop, any other function in a thread."""
         if self.tool is not None and not self.tool.is_async:
             return await run_in_thread(partial(self.invoke, asyncio.get_running_loop()))
-        start = self._begin()
+        self.mark_begun()
+        start = time.perf_counter()
         failures = 0
         while True:
-            try:
-                return self._result(await aresolve(self.start(), MAX_ITEMS), start)
-            except KeyboardInterrupt:
-                raise
-            except InputRequired as asking:
-                return self._pause(asking, start)
-            except BaseException as error:
-                if isinstance(error, asyncio.CancelledError) and _is_task_cancelled():
+            with enclosed(self._makers()):
+                try:
+                    return self._result(await aresolve(self.run(), MAX_ITEMS), start)
+                except KeyboardInterrupt:
                     raise
-                failures += 1
-                if not self._is_retried(failures, error):
-                    return self.fail(describe_tool_error(error), start, error)
+                except InputRequired as asking:
+                    return self._pause(asking, start)
+                except BaseException as error:
+                    if isinstance(error, asyncio.CancelledError) and _is_task_cancelled():
+                        raise
+                    failures += 1
+                    if not self._is_retried(failures, error):
+                        return self.fail(describe_tool_error(error), start, error)
             await asyncio.sleep(choose_pause(self.first_pause, failures))
+
+    def _makers(self) -> Iterator[Make]:
+        """Yield what makes the values that enclose one run of the function: the call itself, and those of policies."""
+        if self.context is not None and not self.is_answer:
+            outer = enclosing(AgentPath)
+            yield partial(AgentPath, (*(outer.names if outer else ()), self.call.name))
+            yield partial(ParentCall, self.call, self.context)
+        yield from self.inside
 
     def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
         """Return the result of a failed call, with the error for the model."""
