@@ -209,7 +209,7 @@ def test_what_encloses_a_call_is_set_anew_for_each_attempt_and_ends_with_it(is_a
     async def alook():
         return look()
 
-    tool = JsonTool(alook if is_async else look, name="look", description="Looks.", retries=1)
+    tool = JsonTool(alook if is_async else look, name="look", description="Looks.", effect="read", retries=1)
     bound = ToolRegistry([tool]).bind(ToolCall("c1", "look", "{}"), RunContext(None)).change(first_pause=0.0)
 
     async def ainvoke():
