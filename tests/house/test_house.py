@@ -177,6 +177,7 @@ ALONE = {
     "testing/wires/ollama.py": "a provider's wire",
     "testing/wires/openai.py": "a provider's wire",
     "testing/wires/responses.py": "a provider's wire",
+    "tools/isolation/child.py": "a script, loaded by its path in a process without agentkit",
     "tools/isolation/supervisor.py": "a script, loaded by its path in a process without agentkit",
     "web/api.py": "the lazy import of an optional library",
 }
