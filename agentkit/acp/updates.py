@@ -44,9 +44,9 @@ class UpdateEncoder:
         match frame:
             case RunOpened():
                 self._names[frame.agent] = frame.name
-            case AnswerPiece():
+            case AnswerPiece(agent=""):
                 yield acp.update_agent_message_text(frame.text)
-            case AnswerWithdrawn():
+            case AnswerWithdrawn(agent=""):
                 yield acp.update_agent_message_text(WITHDRAWN)
             case Remark(agent=""):
                 yield acp.update_agent_message_text(f"{frame.text}\n\n")

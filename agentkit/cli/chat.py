@@ -352,7 +352,7 @@ class Chat:
         self.attached = []
         try:
             with self._view, self.keyboard.listen():
-                result = follow(self.agent.stream(query, model=self.model), self._view)
+                result = follow(self.agent, query, self._view.draw, model=self.model)
         finally:
             self._save_if_named()
         print_answer(result.text)

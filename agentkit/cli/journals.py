@@ -122,7 +122,7 @@ def _client_of(place: Path | str) -> Any:
 def show_command(file: Path, journal: Path | str | None, page: Path | None, other: Path | None) -> None:
     """Show FILE as text, or as a page that loads nothing else.
 
-    FILE is the result of `run --json`, the events of `run --jsonl`, a run of `run --record`, or a saved session; - for
+    FILE is the result of `run --json`, the lines of `run --jsonl`, a run of `run --record`, or a saved session; - for
     standard input.  With the variable AGENTKIT_DB, FILE may be the id of a run in that journal.
     """
     if other is not None and page is None:
@@ -171,11 +171,14 @@ def _refuse(file: Path) -> click.UsageError:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Return the data of a result, a recorded run or a session; of events, the result in the last `RunFinished`."""
+    """Return the data of a result, a recorded run or a session; of lines of a run, its result."""
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error
+    if content.lstrip().startswith(b'{"frame"'):
+        lines = map(json.loads, content.splitlines())
+        return agentkit.extend.result_of_frames((line["at"], agentkit.extend.decode_frame(line)) for line in lines)
     if not content.lstrip().startswith(b'{"event"'):
         return dict(agentkit.extend.read_saved(content))
     finished = [line for line in content.splitlines() if line.startswith(b'{"event": "RunFinished"')]
@@ -216,7 +219,7 @@ def replay_command(
     elif journal is None:
         raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
     with make_view(quiet=quiet) as view:
-        agent: agentkit.JsonAgent[str] = build_agent(**settings, listeners=[view])
+        agent: agentkit.JsonAgent[str] = build_agent(**settings, listeners=[agentkit.extend.draw_frames(view.draw)])
         result = agent.replay(file, execute=execute, any_model=any_model, timed=timed, journal=journal)
     if as_json:
         click.echo(dump_json(result.as_dict(), indent=2))
@@ -253,7 +256,7 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
     view = make_view(quiet=quiet)
     agent = build_agent(**settings, journal=journal, read=view.read)
     with view:
-        result = follow(agent.stream(session=session), view)
+        result = follow(agent, None, view.draw, session=session)
     print_answer(result.text)
 
 

@@ -6,7 +6,7 @@ A run is shown while it works: live at a terminal, in plain lines elsewhere.
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from importlib.util import find_spec
 from typing import Any
@@ -81,18 +81,25 @@ def _escape_controls(text: str) -> str:
     return "\n".join(row if row.isprintable() else escape_unprintable(row, len(row)) for row in rows)
 
 
-def follow(events: Generator[Any, None, None], *listeners: Callable[[Any], None]) -> Any:
-    """Send all events of a streamed run to `listeners`; return the result in the last event."""
-    last: Any = None
-    with closing(events):
-        for last in events:
-            for listen in listeners:
-                listen(last)
-    return last.result
+def follow(agent: "agentkit.JsonAgent[Any]", query: Any, *draw: Callable[[Any], None], **how: Any) -> Any:
+    """Run an agent, send the frames of the run to each of `draw`, and return the result."""
+    finished: list[Any] = []
+
+    def keep(event: Any) -> None:
+        if isinstance(event, agentkit.events.RunFinished):
+            finished[:] = [event.result]
+
+    listeners = [keep, *how.pop("listeners", ())]
+    frames = agentkit.extend.stream_frames(agent, query, **how, listeners=listeners)
+    with closing(frames):
+        for frame in frames:
+            for show in draw:
+                show(frame)
+    return finished[0]
 
 
 def make_view(*, quiet: bool = False) -> Any:
-    """Return a listener and context manager that shows a run on standard error; its `read` asks the person."""
+    """Return what draws the frames of a run on standard error, such as `LiveView`; its `read` asks the person."""
     if quiet:
         return agentkit.extend.SilentView()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich"):

@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from hashlib import blake2b
@@ -32,14 +32,24 @@ from .output import (
 )
 from .targets import FILE
 
+LINES_HELP = "Print the run as it happens, one JSON object a line; --jsonl=events: the objects of former versions."
 
-@click.command("run")
+
+class LinesCommand(click.Command):
+    """A command whose flag --jsonl may have the value `events`, after an equals sign."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, ["--jsonl-events" if word == "--jsonl=events" else word for word in args])
+
+
+@click.command("run", cls=LinesCommand)
 @click.argument("question", nargs=-1)
 @agent_options
 @SESSION
 @ATTACH
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
-@click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
+@click.option("--jsonl", "lines", flag_value="frames", help=LINES_HELP)
+@click.option("--jsonl-events", "lines", flag_value="events", hidden=True)
 @click.option("--record", type=FILE, help="Record the run for agentkit replay.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
 def run_command(
@@ -47,7 +57,7 @@ def run_command(
     file: Path | None,
     attached: Sequence[Path],
     as_json: bool,
-    as_events: bool,
+    lines: str | None,
     record: Path | None,
     quiet: bool,
     **settings: Any,
@@ -59,7 +69,7 @@ def run_command(
 
     Exit codes: 0 answered, 1 the run failed, 2 wrong usage, 3 paused for a decision, 130 interrupted.
     """
-    if as_json and as_events:
+    if as_json and lines:
         raise click.UsageError("--json and --jsonl exclude each other")
     (query, label) = _read_query(question, is_needed=file is None and not attached)
     session = load_session(file)
@@ -68,17 +78,19 @@ def run_command(
         raise click.UsageError('no question: agentkit run "What is 2 + 3?", or pipe one in')
     view = make_view(quiet=quiet)
     agent = build_agent(**settings, read=view.read)
-    listeners = [view, *([_event_printer()] if as_events else [])]
+    printer = {"frames": FramePrinter, "events": EventPrinter}.get(lines or "", SilentPrinter)()
+    how: Any = {"session": session, "record": record, "label": label, "listeners": [printer.listen]}
     try:
         with view:
-            result = follow(agent.stream(asked, session=session, record=record, label=label), *listeners)
+            result = follow(agent, asked, view.draw, printer.draw, **how)
     except (Exception, KeyboardInterrupt) as error:
-        _exit_failed(error, session, file, as_json=as_json, as_events=as_events)
+        printer.fail(error, session.usage)
+        _exit_failed(error, session, file, as_json=as_json)
     if file is not None:
         session.save(file)
     if as_json:
         click.echo(dump_json(result.as_dict(), indent=2))
-    elif not as_events:
+    elif not lines:
         print_answer(result.text)
 
 
@@ -100,26 +112,63 @@ def _has_messages(session: "agentkit.Session") -> bool:
     return any(message["role"] != "system" for message in session.messages)
 
 
-def _event_printer() -> Callable[[Any], None]:
-    encoder = agentkit.events.EventEncoder()
+class SilentPrinter:
+    """Prints nothing of a run on standard output."""
 
-    def listen(event: Any) -> None:
-        for entry in encoder.encode(event):
-            click.echo(dump_json(entry))
+    def draw(self, frame: Any) -> None:
+        """Ignore a frame."""
 
-    return listen
+    def listen(self, event: Any) -> None:
+        """Ignore an event."""
+
+    def fail(self, error: BaseException, usage: "agentkit.Usage") -> None:
+        """Ignore the error that ended the run."""
 
 
-def _exit_failed(
-    error: BaseException, session: "agentkit.Session", file: Path | None, *, as_json: bool, as_events: bool
-) -> None:
+class FramePrinter(SilentPrinter):
+    """Prints the frames of a run, each as one JSON object with its time."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._is_closed = False
+
+    def draw(self, frame: Any) -> None:
+        """Print a frame."""
+        self._is_closed = self._is_closed or (isinstance(frame, agentkit.extend.RunClosed) and not frame.agent)
+        click.echo(dump_json(agentkit.extend.encode_frame(frame, time.perf_counter() - self._began)))
+
+    def fail(self, error: BaseException, usage: "agentkit.Usage") -> None:
+        """Print the end of a run that did not begin, or that a listener has not seen."""
+        if not self._is_closed:
+            text = format_error(error)
+            kind = type(error).__name__
+            self.draw(agentkit.extend.RunClosed("", "error", error=text, kind=kind, usage=usage.as_dict()))
+
+
+class EventPrinter(SilentPrinter):
+    """Prints the events of a run as former versions did; for one release."""
+
+    def __init__(self) -> None:
+        self._encoder = agentkit.events.EventEncoder()
+
+    def listen(self, event: Any) -> None:
+        """Print the objects of an event; the end of a run was none."""
+        if not isinstance(event, agentkit.events.RunEnded):
+            for entry in self._encoder.encode(event):
+                click.echo(dump_json(entry))
+
+    def fail(self, error: BaseException, usage: "agentkit.Usage") -> None:
+        """Print the error."""
+        failure = {"type": type(error).__name__, "message": format_error(error)}
+        click.echo(dump_json({"event": "RunFailed", **failure, "usage": usage.as_dict()}))
+
+
+def _exit_failed(error: BaseException, session: "agentkit.Session", file: Path | None, *, as_json: bool) -> None:
     """Print the error and the command that continues the run; exit."""
     failure = {"type": type(error).__name__, "message": format_error(error)}
     usage = session.usage.as_dict()
     if as_json:
         click.echo(dump_json({"error": failure, "usage": usage, "messages": session.messages}, indent=2))
-    if as_events:
-        click.echo(dump_json({"event": "RunFailed", **failure, "usage": usage}))
     if isinstance(error, KeyboardInterrupt):
         print_note("\nagentkit: interrupted")
     else:

@@ -7,17 +7,17 @@ pending input, as a front door asks for it.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..core.context import Progress
 from ..core.errors import Paused
-from ..core.flow import Event
+from ..core.flow import Event, Listener
 from ..core.masking import MaskedStream, mask
 from ..core.messages import Message, calls_of, text_of
 from ..core.pending import Pending
-from ..engine.model import ModelAsked, ModelReplied, ThinkingDelta
+from ..engine.model import ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
 from ..engine.result import RunEnded, RunFinished, RunOutcome, RunStarted, SubRun
 from ..tools.execution.call import ANSWER_RESULT
@@ -60,14 +60,25 @@ class RequestClosed:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPiece:
-    """A piece of the answer's text."""
+    """A piece of the answer's text; `agent` is "" for the run itself."""
 
     text: str
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerWithdrawn:
     """The pieces of the answer so far are void: the request is repeated, or the answer is another one."""
+
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPiece:
+    """A piece of what the model writes and is no answer yet: a text, or the name and the arguments of a call."""
+
+    agent: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +118,14 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class CallClosed:
-    """A tool call has its result: the text that the model reads."""
+    """A tool call has its result: the text that the model reads.  One that `waits` has none: it asks a person."""
 
     agent: str
     id: str
     content: str
     seconds: float = 0.0
     is_error: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +152,7 @@ class RunClosed:
 
 
 Frame: TypeAlias = (
-    RunOpened | RequestOpened | RequestClosed | AnswerPiece | AnswerWithdrawn | ThoughtPiece | Remark
+    RunOpened | RequestOpened | RequestClosed | AnswerPiece | AnswerWithdrawn | ReplyPiece | ThoughtPiece | Remark
     | CallOpened | CallProgress | CallClosed | RunNotice | RunClosed
 )  # fmt: skip
 
@@ -196,7 +208,7 @@ def _steps(
             end = max(now, span.get("end", now))
             yield end, RequestClosed(agent, number, span.get("usage") or {}, end - now)
             now = end
-            yield from _reply(agent, message, answers, calls, now)
+            yield from _reply(agent, message, answers, calls, now, is_last=place == first + len(messages) - 1)
         elif message["role"] == "tool" and message["tool_call_id"] not in answers:
             span = calls.get(message["tool_call_id"], {})
             now = max(now, span.get("end", now))
@@ -204,9 +216,9 @@ def _steps(
 
 
 def _reply(
-    agent: str, message: Message, answers: set[str], calls: Mapping[Any, Any], now: float
+    agent: str, message: Message, answers: set[str], calls: Mapping[Any, Any], now: float, *, is_last: bool
 ) -> Iterator[tuple[float, Frame]]:
-    if calls_of(message) and (text := text_of(message)):
+    if (calls_of(message) or not is_last) and (text := text_of(message)):
         yield now, Remark(agent, mask(text))
     for call in calls_of(message):
         if call.id not in answers:
@@ -261,6 +273,10 @@ class FrameReader:
         self._asked_at: float | None = None
         self._answer = MaskedStream()
         self._thoughts = MaskedStream()
+        self._reply = MaskedStream()
+        self._call: int | None = None
+        self._remark = ""
+        self._is_answering = False
         self._shown: list[str] = []
         self._final: str | None = None
 
@@ -270,8 +286,16 @@ class FrameReader:
             case SubRun():
                 yield from self._read_inner(event)
             case AnswerForming():
-                if not self._agent and event.added:
+                if event.added:
+                    self._is_answering = True
                     yield from self._show(self._answer.feed(event.added))
+            case TextDelta():
+                yield from self._add(event.text)
+            case ToolCallDelta():
+                if not self._is_answering:
+                    begun = "" if event.index == self._call else f"\n{event.name} "
+                    self._call = event.index
+                    yield from self._add(f"{begun}{event.arguments}")
             case ThinkingDelta():
                 if text := self._thoughts.feed(event.text):
                     yield ThoughtPiece(self._agent, text)
@@ -279,6 +303,9 @@ class FrameReader:
                 return
             case ModelAsked():
                 yield from self._withdraw()
+                if self._remark:  # it was no answer
+                    yield Remark(self._agent, self._remark)
+                self._remark = ""
                 self._number += 1
                 self._asked_at = time.perf_counter()
                 request = event.request
@@ -291,10 +318,11 @@ class FrameReader:
                 if not result.is_answer:
                     path = join_path(self._agent, result.call.id)
                     content = mask(result.content)
-                    yield CallClosed(self._agent, path, content, result.seconds, result.error is not None)
+                    is_error = result.error is not None
+                    yield CallClosed(self._agent, path, content, result.seconds, is_error, result.is_open)
             case Progress():
                 identity = event.call.id if event.call else ""
-                yield CallProgress(join_path(self._agent, identity), mask(str(event.value)))
+                yield CallProgress(join_path(self._agent, identity), mask(render_text(event.value)))
             case RunStarted():
                 query = mask(event.query)
                 yield RunOpened(self._agent, event.run_id, query, event.model, self._name)
@@ -327,24 +355,36 @@ class FrameReader:
         self._asked_at = None
         return 0.0 if began is None else time.perf_counter() - began
 
+    def _add(self, text: str) -> Iterator[Frame]:
+        if shown := self._reply.feed(text):
+            yield ReplyPiece(self._agent, shown)
+
     def _show(self, text: str) -> Iterator[Frame]:
         if text:
             self._shown.append(text)
-            yield AnswerPiece(text)
+            yield AnswerPiece(text, self._agent)
 
     def _withdraw(self) -> Iterator[Frame]:
         self._answer = MaskedStream()
+        self._thoughts = MaskedStream()
+        self._reply = MaskedStream()
+        self._call = None
+        self._is_answering = False
         if self._shown:
             self._shown.clear()
-            yield AnswerWithdrawn()
+            yield AnswerWithdrawn(self._agent)
 
     def _close_request(self, event: ModelReplied) -> Iterator[Frame]:
         if text := self._thoughts.flush():
             yield ThoughtPiece(self._agent, text)
+        if (text := self._reply.flush()) and not self._is_answering:
+            yield ReplyPiece(self._agent, text)
         yield from self._show(self._answer.flush())
         yield RequestClosed(self._agent, self._number, event.reply.usage.as_dict(), self._seconds())
-        if (remark := text_of(event.reply.message)) and event.reply.message.get("tool_calls"):
-            yield Remark(self._agent, mask(remark))
+        self._remark = mask(text_of(event.reply.message))
+        if self._remark and event.reply.message.get("tool_calls"):
+            yield Remark(self._agent, self._remark)
+            self._remark = ""
 
     def _open_call(self, event: ToolStarted) -> Iterator[Frame]:
         bound = event.call
@@ -356,7 +396,7 @@ class FrameReader:
         yield from self._notice(event)
 
     def _close_run(self, event: RunEnded) -> Iterator[Frame]:
-        final = self._final if not self._agent else None
+        final = self._final
         if final is not None and "".join(self._shown) != final:
             yield from self._withdraw()
             yield from self._show(final)
@@ -368,3 +408,17 @@ class FrameReader:
         pending = tuple(entry.masked() for entry in waiting)
         usage = event.usage.as_dict()
         yield RunClosed(self._agent, event.outcome, final or "", error, kind, usage, event.seconds, pending)
+
+
+def draw_frames(draw: Callable[[Frame], object]) -> Listener:
+    """Return a listener that passes the frames of a run to `draw`, then those of the next run."""
+    reader = FrameReader()
+
+    def listen(event: Event) -> None:
+        nonlocal reader
+        if isinstance(event, RunStarted):
+            reader = FrameReader()
+        for frame in reader.read(event):
+            draw(frame)
+
+    return listen

@@ -1,18 +1,148 @@
-"""Events as JSON data, for programs that follow a run: one object for each event."""
+"""A run as JSON data, one object for each frame, for programs that follow it or draw it later.
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Any
+Every view draws a frame that was read back.  `result_of_frames` makes of them what a report needs.  The objects of
+`EventEncoder`, one for each event, are those of former versions.
+"""
 
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from ..core.flow import Event
 from ..core.masking import MaskedStream, mask_data
-from ..core.messages import ToolCall
+from ..core.messages import Message, ToolCall, Usage, assistant, tool_message, user
 from ..engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
 from ..engine.result import Result, RunEnded, SubRun
-from ..tools.execution.call import BoundCall, ToolResult
+from ..tools.execution.call import ANSWER_RESULT, BoundCall, ToolResult
+from ..tools.final_answer import ANSWER_KEY, FINAL_ANSWER
+from .frames import (
+    CallClosed,
+    CallOpened,
+    Frame,
+    Remark,
+    RequestClosed,
+    RequestOpened,
+    RunClosed,
+    RunOpened,
+)
+
+FRAMES: Mapping[str, type[Any]] = {kind.__name__: kind for kind in get_args(Frame)}
+"""The kinds of frames by their names in JSON."""
+
+
+def encode_frame(frame: Frame, at: float = 0.0) -> dict[str, Any]:
+    """Return a frame as a JSON object: its kind under `frame`, its time under `at`, then its fields.
+
+    Args:
+        frame: The frame, whose texts are masked.
+        at: Its time, in seconds after the begin of the run.
+    """
+    return {"frame": type(frame).__name__, "at": round(at, 3), **asdict(frame)}
+
+
+def decode_frame(data: Mapping[str, Any]) -> Frame:
+    """Return the frame of a JSON object that `encode_frame` made; unknown fields are ignored.
+
+    Raises:
+        ValueError: It is no frame, is damaged, or is of a kind that this version does not know.
+    """
+    kind = FRAMES.get(data.get("frame", ""))
+    if kind is None:
+        raise ValueError(f"frame {data.get('frame')!r} is unknown. Expected one of {', '.join(FRAMES)}")
+    frame: Frame = _adapter(kind).validate_python(data)
+    return frame
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def result_of_frames(timed: Iterable[tuple[float, Frame]]) -> dict[str, Any]:
+    """Return a run in the form of `Result.as_dict`, without the instruction and the agents inside.
+
+    Args:
+        timed: The frames of the run with their times, in seconds after its begin.
+    """
+    fold = _Fold()
+    for at, frame in timed:
+        if getattr(frame, "agent", "") == "":
+            fold.add(at, frame)
+    return fold.data()
+
+
+class _Fold:
+    """The messages, the spans and the end of a run, as they are known from its frames so far."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._spans: list[dict[str, Any]] = []
+        self._reply: Message | None = None
+        self._begun: dict[str, tuple[ToolCall, float]] = {}
+        self._usage = Usage()
+        self._model = ""
+        self._end: dict[str, Any] = {}
+
+    def add(self, at: float, frame: Frame) -> None:
+        """Take in a frame of the run itself."""
+        match frame:
+            case RunOpened():
+                self._model = frame.model
+                if frame.query:
+                    self._messages.append(user(frame.query))
+            case RequestOpened():
+                self._reply = None
+                self._spans.append({"kind": "model", "name": frame.model, "start": at, "end": at})
+            case RequestClosed():
+                self._usage += Usage(**frame.usage)
+                span = next(span for span in reversed(self._spans) if span["kind"] == "model")
+                about = {"usage": frame.usage, "error": frame.error, "place": len(self._messages)}
+                span.update(end=at, **{key: value for key, value in about.items() if value})
+            case Remark(text=text):
+                self._open_reply()["content"] = text
+            case CallOpened():
+                self._open_call(at, ToolCall(frame.id, frame.name, frame.arguments))
+            case CallClosed() if not frame.waits and frame.id in self._begun:
+                call, start = self._begun.pop(frame.id)
+                self._messages.append(tool_message(call, frame.content))
+                error = {"error": frame.content} if frame.is_error else {}
+                self._spans.append(
+                    {"kind": "tool", "name": call.name, "start": start, "end": at, "call": call.id, **error}
+                )
+            case RunClosed():
+                self._close(at, frame)
+
+    def _open_reply(self) -> Message:
+        if self._reply is None:
+            self._reply = assistant()
+            self._messages.append(self._reply)
+        return self._reply
+
+    def _open_call(self, at: float, call: ToolCall) -> None:
+        self._begun[call.id] = call, at
+        self._open_reply().setdefault("tool_calls", []).extend(assistant(None, [call])["tool_calls"])
+
+    def _close(self, at: float, frame: RunClosed) -> None:
+        if frame.outcome == "answer":
+            self._reply = None
+            call = ToolCall(FINAL_ANSWER, FINAL_ANSWER, json.dumps({ANSWER_KEY: frame.answer}))
+            self._open_call(at, call)
+            self._messages.append(tool_message(call, ANSWER_RESULT))
+        error = {"error": frame.error} if frame.error else {}
+        self._end = {"answer": frame.answer, "stopped": frame.outcome, "seconds": frame.seconds, **error}
+        self._usage = Usage(**frame.usage)
+
+    def data(self) -> dict[str, Any]:
+        steps = sum(span["kind"] == "model" for span in self._spans)
+        figures = {"steps": steps, "model": self._model, "usage": self._usage.as_dict()}
+        return {**self._end, **figures, "messages": self._messages, "trace": {"spans": self._spans}}
+
 
 PIECE_FIELDS: dict[type[Event], str] = {
     TextDelta: "text", ThinkingDelta: "text", ToolCallDelta: "arguments", AnswerForming: "added",

@@ -1,4 +1,4 @@
-"""The events of a run as lines for people: a role and a text each.  Every view of a run consists of these lines."""
+"""A run as lines for people: a role and a text each.  Views show the lines of frames, the log those of events."""
 
 import json
 from collections.abc import Iterator
@@ -12,9 +12,10 @@ from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import ToolCall, Usage, text_of
 from ..core.pending import escape_unprintable
 from ..engine.model import ModelAsked, ModelReplied
-from ..engine.result import RunEnded, RunFinished, RunStarted, SubRun
+from ..engine.result import RunFinished, RunStarted, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from ..tools.results.result_text import render_text
+from .frames import CallClosed, CallOpened, CallProgress, Frame, Remark, RunClosed, RunNotice, RunOpened
 
 Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING"]
 LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING")
@@ -80,18 +81,54 @@ def render_event(event: Event) -> Iterator[Line]:
         yield replace(line, agents=agents) if agents else line
 
 
-def render_progress(event: Event) -> Iterator[Line]:
-    """Yield the lines for a view beside the answer: without the answer itself, with the duration of the run."""
-    if isinstance(event, RunFinished):
-        yield Line("INFO", "total", format_usage(event.result.usage, event.result.seconds))
-        return
-    if isinstance(event, RunEnded):  # the caller shows the error
-        if event.outcome != "answer":
-            yield Line("INFO", "total", format_usage(event.usage, event.seconds))
-        return
-    for line in render_event(event):
-        if line.level != "DEBUG" and not (line.agents and line.role == "total"):
-            yield line
+class RunLines:
+    """The lines of one run after another, from their frames."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, tuple[str, ...]] = {}
+        self._tools: dict[str, str] = {}
+
+    def read(self, frame: Frame) -> Iterator[Line]:
+        """Yield the lines of a frame; many frames have none."""
+        if isinstance(frame, RunOpened):
+            outer = self._agents.get(frame.agent.rpartition("/")[0], ())
+            self._agents[frame.agent] = (*outer, frame.name) if frame.agent else ()
+        place = frame.id.rpartition("/")[0] if isinstance(frame, CallProgress) else frame.agent
+        agents = self._agents.get(place, ())
+        for line in self._lines(frame):
+            yield replace(line, agents=agents) if agents else line
+
+    def read_progress(self, frame: Frame) -> Iterator[Line]:
+        """Yield the lines for a view beside the outcome: without the run's answer or error, which its caller shows."""
+        is_end = isinstance(frame, RunClosed) and not frame.agent
+        yield from (line for line in self.read(frame) if not is_end or line.role == "total")
+
+    def _lines(self, frame: Frame) -> Iterator[Line]:
+        match frame:
+            case RunOpened(query=query):
+                yield Line("INFO", "query", query) if query else Line("INFO", "note", "continuing the stopped run")
+            case Remark(text=text):
+                yield Line("INFO", "model", text)
+            case CallOpened():
+                self._tools[frame.id] = frame.name
+                yield Line("INFO", "call", format_call(ToolCall(frame.id, frame.name, frame.arguments)))
+            case CallProgress():
+                yield Line("INFO", "progress", f"{self._tools.get(frame.id, 'a tool')}: {frame.text}")
+            case CallClosed():
+                tool = self._tools.pop(frame.id, "a tool")
+                if not frame.waits:  # its question, or the decision that it waits for, has a line of its own
+                    shown = f"{tool}: {remove_delimiters(frame.content)}"
+                    yield Line("WARNING", "error", shown) if frame.is_error else Line("INFO", "result", shown)
+            case RunNotice():
+                level: Level = "WARNING" if frame.is_warning else "INFO"
+                yield Line(level, "warning" if frame.is_warning else "note", " ".join(frame.text.split()))
+            case RunClosed():
+                if frame.outcome == "answer":
+                    yield Line("INFO", "answer", frame.answer)
+                elif frame.error and not frame.agent:
+                    yield Line("WARNING", "error", frame.error)
+                if not frame.agent:
+                    yield Line("INFO", "total", format_usage(Usage(**frame.usage), frame.seconds))
 
 
 def _event_lines(event: Event) -> Iterator[Line]:

@@ -27,7 +27,8 @@ from ..core.flow import Event
 from ..core.host import find_kernel
 from ..engine.result import SubRun
 from ..tools.execution.turn import ToolFinished
-from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event, render_progress, sanitize
+from .frames import Frame
+from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, RunLines, render_event, sanitize
 
 MAX_LOGGED_VALUE_CHARS = 1_000
 """Characters of a value that are shown."""
@@ -163,9 +164,10 @@ def make_printer(
 
 
 class PlainView:
-    """A listener that writes a run to standard error, line by line; a context manager like `LiveView`."""
+    """Draws the frames of a run on standard error, line by line; a context manager like `LiveView`."""
 
     def __init__(self) -> None:
+        self._lines = RunLines()
         self._printer = make_printer(sys.stderr)
 
     def __enter__(self) -> Self:
@@ -174,9 +176,9 @@ class PlainView:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def __call__(self, event: Event) -> None:
-        """Write the lines of `event`."""
-        for line in render_progress(event):
+    def draw(self, frame: Frame) -> None:
+        """Write the lines of a frame."""
+        for line in self._lines.read_progress(frame):
             self._printer.write(line)
 
     def read(self, prompt: str) -> str:
@@ -187,5 +189,5 @@ class PlainView:
 class SilentView(PlainView):
     """A view that shows nothing but can still ask."""
 
-    def __call__(self, event: Event) -> None:
-        """Ignore `event`."""
+    def draw(self, frame: Frame) -> None:
+        """Ignore a frame."""

@@ -17,15 +17,13 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any
 
-from ..core.flow import Event, Listener
+from ..core.flow import Listener
 from ..core.host import find_kernel
-from ..core.messages import Usage
-from ..engine.model import ModelAsked, ModelReplied
-from ..engine.result import RunEnded, SubRun
-from ..tools.execution.turn import ToolFinished, ToolStarted
+from .frames import Frame, draw_frames
 from .html import live_view
-from .lines import Line, format_call, format_usage, render_event, sanitize
+from .lines import Line, RunLines, format_usage, sanitize
 from .log import is_shown
+from .running import Running
 
 REDRAW_SECONDS = 0.15
 """Seconds between two redraws."""
@@ -75,7 +73,7 @@ def _draw(redraw_seconds: float) -> Iterator[Listener]:
         )
         painter.start()
         try:
-            yield view.update
+            yield draw_frames(view.draw)
         finally:
             over.set()
             painter.join()
@@ -89,41 +87,25 @@ class CellView:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._usage = Usage()
-        self._model = ""
+        self._running = Running()
+        self._reader = RunLines()
         self._lines: deque[Line] = deque(maxlen=MAX_LINES)
-        self._calls: dict[tuple[str, ...], tuple[str, float]] = {}
 
-    def update(self, event: Event) -> None:
-        """Take `event` into the state."""
-        self._lines.extend(line for line in render_event(event) if line.level != "DEBUG" and line.role != "total")
-        path: tuple[str, ...] = ()
-        while isinstance(event, SubRun):
-            path = (*path, event.call.id if event.call else event.name)
-            event = event.event
-        match event:
-            case ModelAsked(model):
-                self._model = model
-            case ModelReplied(reply):
-                self._model = ""
-                self._usage += reply.usage
-            case ToolStarted(bound) if not bound.is_answer:
-                self._calls[(*path, bound.call.id)] = format_call(bound.as_written), time.monotonic()
-            case ToolFinished(result):
-                self._calls.pop((*path, result.call.id), None)
-            case RunEnded():
-                self._model = ""
-                for key in [key for key in [*self._calls] if len(key) > len(path) and key[: len(path)] == path]:
-                    self._calls.pop(key, None)
+    def draw(self, frame: Frame) -> None:
+        """Take a frame into the state."""
+        self._running.update(frame)
+        self._lines.extend(line for line in self._reader.read(frame) if line.role != "total")
 
     def snapshot(self) -> tuple[list[tuple[str, str]], list[str], str]:
         """Return the last lines (role, text), the running operations, and the usage."""
         now = time.monotonic()
         past = [(line.role, " ".join(line.format(MAX_LINE_CHARS).split())) for line in [*self._lines]]
-        running = [
-            f"{sanitize(call, MAX_LINE_CHARS)}  {now - since:.0f} s" for call, since in [*self._calls.values()]
-        ] or [f"{sanitize(self._model, MAX_LINE_CHARS)} writes" if self._model else "working"]
-        return past, running, format_usage(self._usage, now - self._started)
+        calls = [*self._running.calls.values()]
+        running = [f"{sanitize(call, MAX_LINE_CHARS)}  {now - since:.0f} s" for call, since in calls]
+        if not running:
+            replies = [*self._running.replies.values()]
+            running = [f"{sanitize(replies[-1].model, MAX_LINE_CHARS)} writes" if replies else "working"]
+        return past, running, format_usage(self._running.usage, now - self._started)
 
 
 class CellOutput:

@@ -85,9 +85,9 @@ class AguiEncoder:
         match frame:
             case RunOpened():
                 yield from self._begin(frame)
-            case AnswerPiece(text):
+            case AnswerPiece(text, ""):
                 yield from self._add_text(text)
-            case AnswerWithdrawn():
+            case AnswerWithdrawn(""):
                 void = self._open_text
                 yield from self._end_texts()
                 yield _custom("withdrawn", {"messageId": void or f"{self._run}-text-{self._texts}"})

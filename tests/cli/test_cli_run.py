@@ -93,18 +93,18 @@ def test_words_need_no_quotes_and_a_dash_is_the_standard_input(run):
 
 def test_the_events_are_lines_of_json_and_can_be_shown_afterwards(run, folder):
     result = run("run", "-q", "--jsonl", "Add 2 and 3", "--tools", "mytools.py")
-    events = [json.loads(line) for line in result.stdout.splitlines()]
-    assert events[0]["event"] == "RunStarted"
-    assert events[-1]["event"] == "RunFinished"
-    assert events[-1]["result"]["answer"] == "5"
-    (folder / "events.jsonl").write_text(result.stdout)
-    assert "Add 2 and 3" in run("show", "events.jsonl").stdout
+    frames = [json.loads(line) for line in result.stdout.splitlines()]
+    assert frames[0]["frame"] == "RunOpened"
+    assert {"CallOpened", "CallClosed", "AnswerPiece"} <= {frame["frame"] for frame in frames}
+    assert (frames[-1]["frame"], frames[-1]["outcome"], frames[-1]["answer"]) == ("RunClosed", "answer", "5")
+    (folder / "lines.jsonl").write_text(result.stdout)
+    assert "Add 2 and 3" in run("show", "lines.jsonl").stdout
     assert run("run", "--json", "--jsonl", "x").exit_code == 2
 
 
 def test_secrets_are_masked_for_machines_too(run, monkeypatch):
     monkeypatch.setenv("MY_SERVICE_TOKEN", "tr0ub4dor-and-3")
-    for flag in ("--json", "--jsonl"):
+    for flag in ("--json", "--jsonl", "--jsonl=events"):
         result = run("run", flag, "Greet tr0ub4dor-and-3", "--tools", "mytools:greet")
         assert result.exit_code == 0
         assert "***" in result.stdout
@@ -123,7 +123,20 @@ def test_what_a_tool_raises_for_its_caller_is_one_line_and_the_conversation_is_k
     assert whole["error"] == {"type": "ValueError", "message": "ValueError: it is on fire"}
     assert whole["messages"][1]["content"] == 'Burn "it"'
     *_, last = run("run", "-q", "--jsonl", 'Burn "it"', "--tools", "more:burn").stdout.splitlines()
+    ended = json.loads(last)
+    assert (ended["frame"], ended["outcome"], ended["kind"]) == ("RunClosed", "error", "ValueError")
+    *_, last = run("run", "-q", "--jsonl=events", 'Burn "it"', "--tools", "more:burn").stdout.splitlines()
     assert json.loads(last)["event"] == "RunFailed"
+
+
+def test_the_objects_of_former_versions_can_still_be_printed_and_shown(run, folder):
+    result = run("run", "-q", "--jsonl=events", "Add 2 and 3", "--tools", "mytools.py")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert events[0]["event"] == "RunStarted"
+    assert events[-1]["event"] == "RunFinished"
+    assert events[-1]["result"]["answer"] == "5"
+    (folder / "events.jsonl").write_text(result.stdout)
+    assert "Add 2 and 3" in run("show", "events.jsonl").stdout
 
 
 def test_a_session_continues(run):

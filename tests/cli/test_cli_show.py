@@ -22,11 +22,12 @@ def kept(run, folder):
     files = ("--session", "session.json", "--record", "run.jsonl")
     done = run("run", "-q", "--json", "Add 2 and 3", "--tools", "mytools.py", *files)
     (folder / "result.json").write_text(done.stdout)
-    (folder / "events.jsonl").write_text(run("run", "--jsonl", "Add 2 and 3", "--tools", "mytools.py").stdout)
+    for name, flag in (("lines.jsonl", "--jsonl"), ("events.jsonl", "--jsonl=events")):
+        (folder / name).write_text(run("run", flag, "Add 2 and 3", "--tools", "mytools.py").stdout)
     return folder
 
 
-@pytest.mark.parametrize("name", ["result.json", "events.jsonl", "session.json", "run.jsonl"])
+@pytest.mark.parametrize("name", ["result.json", "lines.jsonl", "events.jsonl", "session.json", "run.jsonl"])
 def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
     shown = run("show", name)
     assert shown.exit_code == 0
@@ -50,7 +51,7 @@ def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
 
 
 def test_two_results_are_shown_side_by_side(kept, run):
-    assert run("show", "result.json", "--html", "page.html", "--compare", "events.jsonl").exit_code == 0
+    assert run("show", "result.json", "--html", "page.html", "--compare", "lines.jsonl").exit_code == 0
     assert "the same calls and results" in (kept / "page.html").read_text()
     refused = run("show", "result.json", "--compare", "events.jsonl")
     assert refused.exit_code == 2

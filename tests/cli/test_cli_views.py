@@ -13,6 +13,7 @@ from agentkit.core.masking import MAX_HELD_CHARS, MaskedStream
 from agentkit.core.messages import ToolCall, Usage
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, ToolCallDelta
 from agentkit.engine.result import SubRun
+from agentkit.extend import draw_frames, stream_frames
 from agentkit.policies.retries import Retrying
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolStarted
@@ -76,12 +77,11 @@ def events_of(agent, how):
     return asyncio.run(collected())
 
 
-@pytest.mark.parametrize("how", ["stream", "astream"])
-def test_the_live_view_shows_calls_results_and_figures(how):
+def test_the_live_view_shows_calls_results_and_figures(world):
     view = live()
     with view:
-        for event in events_of(JsonAgent(add, model=ScriptedModel({**SUM, "content": "I add."}, DONE)), how):
-            view(event)
+        agent = JsonAgent(add, model=ScriptedModel({**SUM, "content": "I add."}, DONE))
+        world.run(agent, "How much?", listeners=[draw_frames(view.draw)])
     for text in ("model    I add.", "call     add(a=2, b=3)", "result   add: 5", "total    2 requests"):
         assert text in text_of(view)
     assert "It is five." not in text_of(view).rpartition("total")[2], "the answer is for the caller"
@@ -89,25 +89,27 @@ def test_the_live_view_shows_calls_results_and_figures(how):
 
 def test_the_live_view_shows_what_is_in_progress():
     view = live()
-    view(asked("groq/llama"))
-    view(TextDelta("Let me "))
-    view(TextDelta("see. "))
-    view(ToolCallDelta(0, "add", '{"a": 2, '))
+    listen = draw_frames(view.draw)
+    listen(asked("groq/llama"))
+    listen(TextDelta("Let me "))
+    listen(TextDelta("see. "))
+    listen(ToolCallDelta(0, "add", '{"a": 2, '))
     assert "Let me see." in now(view)
     assert 'add {"a": 2, ' in now(view)
     assert "groq/llama  0 s" in now(view)
-    view(Retrying(ModelError("busy"), 1.0))
+    listen(Retrying(ModelError("busy"), 1.0))
     assert "Let me see." not in now(view), "what was streamed is withdrawn"
-    view(ModelReplied(Reply({"role": "assistant", "content": "x"}, Usage(1, 1000, 200, cost=0.5))))
-    view(asked())
+    listen(ModelReplied(Reply({"role": "assistant", "content": "x"}, Usage(1, 1000, 200, cost=0.5))))
+    listen(asked())
     assert "1 request, 1,200 tokens, $0.5000" in now(view)
 
 
 def test_a_streamed_text_has_no_secret_and_fits_into_the_terminal():
     view = live(40)
-    view(asked())
+    listen = draw_frames(view.draw)
+    listen(asked())
     for piece in ("word " * 400, "the key ", KEY[:10], KEY[10:20], KEY[20:], " is mine ", "\033[2J "):
-        view(TextDelta(piece))
+        listen(TextDelta(piece))
         assert "sk-" not in now(view)
         assert now(view).count("\n") <= 12
     assert "the key *** is mine" in " ".join(now(view).split())
@@ -119,8 +121,8 @@ def test_an_agent_inside_a_tool_is_shown_with_its_name():
     outer = {"tool_calls": [{"name": "sums", "arguments": {"query": "2 and 3?"}}]}
     view = live()
     with view:
-        for event in JsonAgent(inner.as_tool("sums"), model=ScriptedModel(outer, DONE)).stream("?"):
-            view(event)
+        for frame in stream_frames(JsonAgent(inner.as_tool("sums"), model=ScriptedModel(outer, DONE)), "?"):
+            view.draw(frame)
         left = now(view)
     for text in (
         "query    [sums] 2 and 3?",
@@ -135,12 +137,13 @@ def test_an_agent_inside_a_tool_is_shown_with_its_name():
 
 def test_an_inner_reply_is_shown_beside_the_outer_one():
     view = live()
+    listen = draw_frames(view.draw)
     call = ToolCall("c", "sums", "{}")
-    view(SubRun("sums", call, asked("inner-model")))
-    view(SubRun("sums", call, TextDelta("inner words ")))
+    listen(SubRun("sums", call, asked("inner-model")))
+    listen(SubRun("sums", call, TextDelta("inner words ")))
     assert "inner words" in now(view)
     assert "inner-model" in now(view)
-    view(SubRun("sums", call, ModelReplied(Reply({"role": "assistant", "content": "x"}, Usage(1)))))
+    listen(SubRun("sums", call, ModelReplied(Reply({"role": "assistant", "content": "x"}, Usage(1)))))
     assert "inner-model" not in now(view)
 
 
@@ -148,8 +151,8 @@ def test_more_calls_than_fit_are_counted():
     agent = JsonAgent(add, model=ScriptedModel({"tool_calls": [SUM["tool_calls"][0]] * 30}, DONE))
     view = live()
     most = 0
-    for event in agent.stream("?"):
-        view(event)
+    for frame in stream_frames(agent, "?"):
+        view.draw(frame)
         most = max(most, now(view).count("\n"))
     assert most <= 10
 
@@ -172,8 +175,8 @@ def test_the_view_stands_still_while_a_person_is_asked(nested):
         outer = ScriptedModel({"tool_calls": [{"name": "post", "arguments": {"query": "Send."}}]}, DONE)
         agent = JsonAgent(agent.as_tool("post"), model=outer, approve=Person(view.read))
     with view:
-        for event in agent.stream("Send it."):
-            view(event)
+        for frame in stream_frames(agent, "Send it."):
+            view.draw(frame)
         assert is_moving(view)
     assert moving == [False]
     assert not is_moving(view)
@@ -183,8 +186,8 @@ def test_the_view_stands_still_while_a_person_is_asked(nested):
 def test_the_plain_view_writes_lines_and_silence_none(capsys):
     for view, lines in ((PlainView(), 4), (SilentView(), 0)):
         with view:
-            for event in JsonAgent(add, model=ScriptedModel(SUM, DONE)).stream("How much?"):
-                view(event)
+            for frame in stream_frames(JsonAgent(add, model=ScriptedModel(SUM, DONE)), "How much?"):
+                view.draw(frame)
         shown = capsys.readouterr()
         assert shown.out == ""
         assert len(shown.err.splitlines()) == lines
