@@ -22,7 +22,7 @@ def stream_frames(
         **how: The options of `JsonAgent.run`.
 
     Raises:
-        AgentkitError: The run failed or was paused; the frames end before that with what is known of it.
+        AgentkitError: The run failed or was paused; the last frame is its `RunClosed` then, too.
     """
     frames: list[Frame] = []
     try:

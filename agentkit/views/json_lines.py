@@ -52,16 +52,16 @@ def decode_frame(data: Mapping[str, Any]) -> Frame:
     Raises:
         ValueError: It is no frame, is damaged, or is of a kind that this version does not know.
     """
-    kind = FRAMES.get(data.get("frame", ""))
-    if kind is None:
-        raise ValueError(f"frame {data.get('frame')!r} is unknown. Expected one of {', '.join(FRAMES)}")
-    frame: Frame = _adapter(kind).validate_python(data)
+    name = data.get("frame", "")
+    if name not in FRAMES:
+        raise ValueError(f"frame {name!r} is unknown. Expected one of {', '.join(FRAMES)}")
+    frame: Frame = _adapter(name).validate_python(data)
     return frame
 
 
 @cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _adapter(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(FRAMES[name])
 
 
 def result_of_frames(timed: Iterable[tuple[float, Frame]]) -> dict[str, Any]:
