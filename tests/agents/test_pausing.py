@@ -127,7 +127,7 @@ class TestPausing:
             world.run(settled, None, approvals={"two": True})
         assert world.run(settled, None, approvals={"2": True, "3": True}).answer == "done"
 
-    def test_what_waits_is_told_in_one_form_here_and_in_another_process(self, world, tmp_path):
+    def test_pending_calls_have_one_form_here_and_in_another_process(self, world, tmp_path):
         error = self.paused(world, agent(self.turn()))
         error.session.save(tmp_path / "s.json")
         for pending in (error.pending, Session.load(tmp_path / "s.json").pending):

@@ -64,6 +64,12 @@ def test_prose_is_plain(path):
     assert not found
 
 
+@each_path(sorted(TESTS.rglob("test_*.py")))
+def test_names_of_tests_are_plain(path):
+    names = re.findall(r"def test_(\w+)", path.read_text())
+    assert not [name for name in names if BANNED.search(name.replace("_", " "))]
+
+
 @pytest.mark.parametrize(
     "text",
     [
