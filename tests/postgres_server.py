@@ -102,7 +102,7 @@ class PostgresServer:
     def stop(self, how: int = signal.SIGQUIT) -> None:
         """Stop at once (SIGQUIT), as in a crash, or end the connections first (SIGINT)."""
         self.process.send_signal(how)
-        self.process.wait(60)
+        self.process.wait()
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://{OWNER}@127.0.0.1:{self.port}/{database}"

@@ -115,7 +115,6 @@ def _run_command(command: str) -> str:
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PATH": path},
         check=False,
-        timeout=150,
     )
     return ran.stdout
 

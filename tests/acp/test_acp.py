@@ -304,7 +304,7 @@ async def test_cancel_stops_a_call_and_the_session_continues():
         with pytest.raises(RequestError, match="still working"):
             await ask(client, session)
         await client.cancel(session)
-        assert (await asyncio.wait_for(turn, 10)).stop_reason == "cancelled"
+        assert (await turn).stop_reason == "cancelled"
         assert (await ask(client, session, "Again")).stop_reason == "end_turn"
     assert editor.text == "Here I am."
 
@@ -318,7 +318,7 @@ async def test_cancel_ends_a_turn_that_waits_for_a_permission_and_the_call_does_
         turn = asyncio.create_task(ask(client, session))
         await editor.until(lambda: editor.permissions)
         await client.cancel(session)
-        assert (await asyncio.wait_for(turn, 10)).stop_reason == "cancelled"
+        assert (await turn).stop_reason == "cancelled"
         await ask(client, session, "Leave it.")
     assert editor.text == "Well."
     assert "4.0 to Ada" not in str(editor.updates)
@@ -534,7 +534,7 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
             lines.append(json.loads(process.stdout.readline()))
         process.stdin.close()
         errors = process.stderr.read()
-        assert process.wait(60) == 0, errors
+        assert process.wait() == 0, errors
     assert lines[-1]["result"]["stopReason"] == "end_turn"
     assert "is not used" not in str(lines)
     assert "printed by a tool" in errors

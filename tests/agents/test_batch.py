@@ -179,7 +179,7 @@ def test_outcomes_do_not_wait_for_queries_that_are_slow_to_come():
     async def main() -> str:
         settled = agent()
         outcomes = settled.aimap(queries())
-        _, result = await asyncio.wait_for(anext(outcomes), 5)
+        _, result = await anext(outcomes)
         await outcomes.aclose()
         return result.answer
 
@@ -312,7 +312,7 @@ def test_a_map_inside_of_a_cancelled_tool_ends():
     for event in asking.stream("go"):
         if isinstance(event, Progress):
             break
-    assert ended.wait(60)
+    assert ended.wait()
     inner.model.free.set()
 
 

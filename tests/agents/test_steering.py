@@ -71,10 +71,10 @@ class TestMessages:
         def wait() -> str:
             """Waits."""
             inside.set()
-            return "done" if spoken.wait(10) else "never"
+            return "done" if spoken.wait(60) else "never"
 
         def tell() -> None:
-            assert inside.wait(10)
+            assert inside.wait(60)
             session.say("Stop soon.")
             spoken.set()
 
@@ -186,7 +186,7 @@ class TestStopping:
 
         def hang() -> None:
             self.hanging.set()
-            free.wait(30)
+            free.wait(60)
 
         function = hang if kind == "plain" else hang_too
         function.__doc__ = "Hangs."
@@ -463,7 +463,7 @@ class TestFromAnywhere:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join()
         assert answers == ["6"] * 18
 
     def test_in_tools_of_another_agent(self, world):
@@ -541,7 +541,7 @@ def test_a_plain_tool_does_not_block_the_loop_of_the_run():
     def slow() -> str:
         """Works until the loop lets it go."""
         begun.set()
-        return "let go" if free.wait(10) else "the loop stood still"
+        return "let go" if free.wait(60) else "the loop stood still"
 
     async def tick() -> None:
         assert await asyncio.to_thread(begun.wait, 30)

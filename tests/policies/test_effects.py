@@ -348,7 +348,7 @@ def test_calls_of_a_sequential_tool_are_kept_apart_across_threads_loops_and_name
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert till.most == 1
     assert sorted(till.order) == sorted("abcdcdef")
 

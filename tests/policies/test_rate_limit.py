@@ -119,7 +119,7 @@ def in_threads(count, work):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join()
         assert not thread.is_alive()
 
 
@@ -185,7 +185,7 @@ def test_models_of_other_names_have_gates_of_their_own():
     both = threading.Barrier(2)
 
     def meets(request):
-        both.wait(10)
+        both.wait(60)
         return "hello"
 
     models = iter([ScriptedModel(meets, name="one"), ScriptedModel(meets, name="two")])
@@ -261,7 +261,7 @@ def test_an_agent_without_limits_passes_the_gates_of_the_others():
     in_threads(4, lambda: list(drive(crowd.throttled(throttle(), asking(crowd)))))
     assert crowd.most == 1
     both = threading.Barrier(2)
-    free = ScriptedModel([lambda _: str(both.wait(10))] * 2, name="free")
+    free = ScriptedModel([lambda _: str(both.wait(60))] * 2, name="free")
     in_threads(2, lambda: list(drive(throttle()(asking(free)))))
     assert not both.broken
 

@@ -26,7 +26,7 @@ def call_in_thread(function: Callable[[], Any]) -> Any:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(function()))
     thread.start()
-    thread.join(60)
+    thread.join()
     return found[0]
 
 

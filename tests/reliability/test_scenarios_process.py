@@ -72,7 +72,7 @@ def test_a_second_run_on_one_session_is_refused(play: Play, scenario: str):
         first: list[Any] = []
         thread = threading.Thread(target=lambda: first.append(play.run(agent, "first")[0].answer))
         thread.start()
-        assert entered.wait(60)
+        assert entered.wait()
         with pytest.raises(RunError, match="session"):
             play.run(agent, "second")
         leave.set()

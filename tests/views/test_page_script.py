@@ -61,7 +61,7 @@ def render(tmp_path, page: str) -> str:
         "--dump-dom",
         f"--user-data-dir={tmp_path / 'profile'}",
     ]
-    return subprocess.run([*command, file.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
+    return subprocess.run([*command, file.as_uri()], capture_output=True, text=True, check=True).stdout
 
 
 @needs_browser

@@ -85,7 +85,7 @@ def test_a_browser_shows_the_page_in_a_notebook_as_it_is_meant(tmp_path, is_ligh
         "--dump-dom",
         f"--user-data-dir={tmp_path / 'p'}",
     ]
-    dom = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
+    dom = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, check=True).stdout
     (found,) = re.findall(r'data-found="([^"]*)"', dom)
     label, bar = ("rgb(255, 255, 255)", "rgb(44, 125, 83)") if is_light else ("rgb(18, 22, 26)", "rgb(93, 187, 139)")
     clear = "rgba(0, 0, 0, 0)"

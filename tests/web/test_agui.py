@@ -309,7 +309,7 @@ def test_a_second_run_of_a_conversation_waits_for_the_first_to_end():
     with client_of(hold, replies=[call("hold"), answer("x")]) as client:
         worker = threading.Thread(target=ask, args=(client,))
         worker.start()
-        assert began.wait(60)
+        assert began.wait()
         body = {"threadId": "t", "runId": "r2", "messages": [{"id": "1", "role": "user", "content": "again"}]}
         refused = client.post("/", json=body)
         go_on.set()

@@ -59,7 +59,7 @@ def test_it_prints_the_address_serves_the_agent_and_ends_with_an_interrupt(app, 
         assert b"A shop." in fetch(request)
     finally:
         server.send_signal(signal.SIGINT)
-        rest = server.communicate(timeout=60)[1]
+        rest = server.communicate()[1]
     assert "Traceback" not in rest
     assert not [*tmp_path.glob("*.db")], "without --journal, nothing is written"
 

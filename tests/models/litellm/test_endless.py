@@ -73,7 +73,7 @@ def test_a_reply_is_cancelled_when_it_has_too_many_bytes(
     with pytest.raises(ModelError, match="more than 200,000 bytes") as caught:
         play(model_at(server, provider, max_reply_bytes=200_000), HI, stream=stream)
     assert not caught.value.transient
-    assert server.closed.wait(60), "the connection is closed"
+    assert server.closed.wait(), "the connection is closed"
     assert server.sent < 20_000_000
 
 
@@ -86,4 +86,4 @@ def test_a_reply_that_never_ends_is_cancelled_after_its_total_time(
     servers.append(server)
     with pytest.raises(ModelError, match=r"no complete answer within 0\.5 s"):
         play(model_at(server, provider), HI, stream=stream, timeout=0.5)
-    assert server.closed.wait(60), "nothing reads on after the failure"
+    assert server.closed.wait(), "nothing reads on after the failure"

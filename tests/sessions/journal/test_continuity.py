@@ -265,11 +265,11 @@ class TestOneConnection:
         threads = [threading.Thread(target=agent, args=["Go"]) for agent in agents]
         for thread in threads:
             thread.start()
-        inside.wait(60)
+        inside.wait()
         seen += [store.users for store in _open.values() if store.place == file]
         go_on.set()
         for thread in threads:
-            thread.join(60)
+            thread.join()
         assert seen == [3]
         assert not [store for store in _open.values() if store.place == file]
         assert [name.name for name in file.parent.iterdir() if name.name.startswith("runs.db-")] == []

@@ -31,7 +31,6 @@ def test_a_run_that_is_killed_anywhere_continues(store: str, mode: str, request:
             [sys.executable, Path(__file__).with_name("killed.py"), folder, mode, *url],
             capture_output=True,
             text=True,
-            timeout=280,
             check=False,
         )
     assert done.returncode == 0, done.stderr

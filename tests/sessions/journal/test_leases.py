@@ -94,14 +94,14 @@ class TestRuns:
         def wait() -> str:
             """Waits."""
             entered.set()
-            leave.wait(10)
+            leave.wait(60)
             return "waited"
 
         agent = agent_of(path, call("wait"), answer("ok"), tools=[wait])
         thread = threading.Thread(target=agent, args=("Go",))
         thread.start()
         try:
-            assert entered.wait(5)
+            assert entered.wait()
             (run,) = runs(path)
             assert (run.state, run.last) == ("running", "calling wait")
             with pytest.raises(JournalError, match="is in progress"):
@@ -137,7 +137,7 @@ class TestRuns:
         program = [sys.executable, "-c", RUN_TEN_TIMES, path]
         both = [subprocess.Popen(program, stderr=subprocess.PIPE, text=True) for _ in range(2)]
         for child in both:
-            assert child.communicate(timeout=50)[1] == ""
+            assert child.communicate()[1] == ""
             assert child.returncode == 0
         assert [run.state for run in runs(path)] == ["finished"] * 20
 

@@ -177,7 +177,7 @@ def test_a_process_that_was_frozen_past_its_lease_writes_nothing(postgres_server
         agent = JsonAgent(booking(made), model=ScriptedModel(answer("went on")), journal=postgres_url)
         assert agent.resume(run.id).answer == "went on"
         worker.send_signal(signal.SIGCONT)
-        rest, errors = worker.communicate("\n", timeout=60)
+        rest, errors = worker.communicate("\n")
         assert (worker.returncode, rest) == (1, "")
         assert "LeaseLost" in errors
         assert [(run.state, run.answer) for run in runs(postgres_url)] == [("finished", "went on")]
@@ -254,7 +254,7 @@ def test_two_processes_on_one_session_are_refused(postgres_url):
         "except JournalError as error:\n    print(error)\n"
     )
     try:
-        assert entered.wait(60)
+        assert entered.wait()
         other = subprocess.run([sys.executable, "-c", code, postgres_url], capture_output=True, text=True, check=True)
         assert f"is in progress: process {os.getpid()} on " in other.stdout
     finally:

@@ -57,7 +57,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def elsewhere(code: str, *words: object) -> str:
     """The output of a program in a process of its own."""
     program = [sys.executable, "-W", "ignore", "-c", code, *map(str, words)]
-    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=150).stdout.strip()
+    return subprocess.run(program, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def in_child(action) -> bool:
@@ -165,7 +165,7 @@ class TestForks:
             lease = store.lease(7)
             thread = threading.Thread(target=use)
             thread.start()
-            entered.wait(60)
+            entered.wait()
             assert in_child(end)
             thread.join()
             store.append([ADD_ROW], lease)
@@ -208,7 +208,7 @@ class TestInterrupts:
         del abandoned, cycle
         thread = threading.Thread(target=use, daemon=True)
         thread.start()
-        thread.join(60)
+        thread.join()
         assert not thread.is_alive()
 
 
