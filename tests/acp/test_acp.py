@@ -91,10 +91,9 @@ class Editor:
         return "".join(update.content.text for update in self.of(schema.AgentMessageChunk))
 
     async def until(self, found):
-        async with asyncio.timeout(60):
-            while not found():
-                self.changed.clear()
-                await self.changed.wait()
+        while not found():
+            self.changed.clear()
+            await self.changed.wait()
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from children import interrupted
+from waiting import HANGS
 
 from agentkit import JsonAgent, ModelError, RunContext, RunError
 from agentkit.core.context import Progress
@@ -174,7 +175,7 @@ def test_queries_may_come_asynchronously():
 def test_outcomes_do_not_wait_for_queries_that_are_slow_to_come():
     async def queries():
         yield "a"
-        await asyncio.sleep(30)
+        await asyncio.sleep(HANGS)
 
     async def main() -> str:
         settled = agent()

@@ -45,9 +45,8 @@ def entered(name: str) -> str:
 async def aentered(name: str) -> str:
     DIARY.append(f"+{name}")
     await asyncio.sleep(STEP)
-    async with asyncio.timeout(5):
-        while alone(name):
-            await asyncio.sleep(0.002)
+    while alone(name):
+        await asyncio.sleep(0.002)
     DIARY.append(f"-{name}")
     return name
 
