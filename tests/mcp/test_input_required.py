@@ -112,7 +112,7 @@ def test_a_server_may_not_ask_the_model_by_default(world):
     assert contents(world.run(JsonAgent(scripted("Samples"), model=model), "q")) == ['["Sampling not supported"]']
 
 
-def test_a_server_is_told_the_folders(world, tmp_path):
+def test_a_server_gets_the_folders(world, tmp_path):
     model = ScriptedModel(call("look"), ANSWER)
     result = world.run(JsonAgent(scripted("Samples", roots=[tmp_path]), model=model), "q")
     assert json.loads(contents(result)[0])[0]["roots"] == [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]
