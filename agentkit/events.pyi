@@ -26,6 +26,7 @@ from .policies.rate_limit import Throttled as Throttled
 from .policies.retries import FallenBack as FallenBack
 from .policies.retries import ReplyDropped as ReplyDropped
 from .policies.retries import Retrying as Retrying
+from .policies.text_tool_mode import SchemaModeUsed as SchemaModeUsed
 from .policies.text_tool_mode import TextCallFound as TextCallFound
 from .sessions.journal.policy import JournalFailed as JournalFailed
 from .tools.execution.call import ToolRetried as ToolRetried

@@ -91,7 +91,9 @@ class JsonAgent(Generic[T]):
         checks: Functions of the answer (and, with two parameters, of the run's `Material`) that raise an error if it is
             wrong; the model gets the error and answers again.
         repair: "off" to repair no tool arguments, for all tools.
-        tool_mode: "text" for models without function calling: tools and calls are written as text.
+        tool_mode: For models without tool calling, "schema": a reply is calls as JSON under one schema over all
+            tools, which most servers enforce; or "text": calls are written as text.  "auto" uses "schema" for models
+            known to have none, and for one on an address of yours whose first reply makes no call.
         max_result: Characters of a tool's result that the model gets at first; it can read the rest.
         deps: The value that tools get for parameters of type `RunContext` or `Injected[...]`, hidden from the model.
         handoffs: Agents to which the model can transfer the conversation, by name.

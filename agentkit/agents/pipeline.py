@@ -22,10 +22,25 @@ from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
 from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
-from ..policies.retries import WAITS, fallback, raise_refusals, retry, retry_incomplete_replies, retry_unforced
+from ..policies.retries import (
+    WAITS,
+    fallback,
+    raise_refusals,
+    retry,
+    retry_echoes,
+    retry_incomplete_replies,
+    retry_unforced,
+)
 from ..policies.taint.hidden import hide_untrusted
 from ..policies.taint.policy import guard_untrusted
-from ..policies.text_tool_mode import run_text_calls, use_text_mode
+from ..policies.text_tool_mode import (
+    PROTOCOL,
+    SCHEMA_PROTOCOL,
+    choose_tool_mode,
+    run_text_calls,
+    use_schema_mode,
+    use_text_mode,
+)
 from ..policies.timeouts import limit_reply_time, limit_tool_time
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
@@ -34,11 +49,13 @@ from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
 from .handoffs import hand_over, list_handoff_names
 from .options import RunRequest
 from .run_state import Run
-from .spec import AgentSpec, ToolSelector
+from .spec import INSTRUCTION, AgentSpec, ToolSelector
 
 _limit_tool_time = cache(limit_tool_time)
 _DETECT_LOOPS = detect_loops()
 _CHECK_REPLIES = (retry_incomplete_replies(), raise_refusals())
+_RETRY_ECHOES = retry_echoes((INSTRUCTION, PROTOCOL, SCHEMA_PROTOCOL))
+_TOOL_MODES = {"auto": choose_tool_mode(), "schema": use_schema_mode(), "text": use_text_mode()}
 """The policies that are made once; each keeps the state of a run in the run's flow."""
 
 
@@ -115,10 +132,13 @@ def policies_of_run(
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
         # outside of the checks: a hand-off is not an answer
         *([hand_over(spec.handoffs, session)] if spec.handoffs else []),
+        _RETRY_ECHOES,
         run_text_calls(context),
-        *([use_text_mode()] if settings.tool_mode == "text" else []),
+        *([_TOOL_MODES["text"]] if settings.tool_mode == "text" else []),
         *_CHECK_REPLIES,
         *([fallback(backends.list_fallbacks(spec.model))] if backends.fallbacks else []),
+        # outside of the fallback: the model that is asked decides about its tool mode
+        *([_TOOL_MODES[settings.tool_mode]] if settings.tool_mode != "text" else []),
         *_send_requests(settings.retries, settings.max_concurrency, settings.requests_per_minute),
         *([limit_reply_time(settings.request_timeout)] if settings.request_timeout else []),
         # next to the model: it sees every request that is made

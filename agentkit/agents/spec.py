@@ -33,7 +33,7 @@ INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
 Rely on what the tools return; when one fails, try another way or say so. \
 When the task is done, or cannot be done, call final_answer; call it only then."""
-ToolMode: TypeAlias = Literal["auto", "text"]
+ToolMode: TypeAlias = Literal["auto", "schema", "text"]
 ToolSelector: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
 """A function of the run that returns the tools for its next step."""
 V = TypeVar("V")
@@ -62,7 +62,7 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sequential": (lambda value: isinstance(value, bool), "True or False"),
     "memory": (lambda value: isinstance(value, bool), "True or False"),
     "description": (lambda value: isinstance(value, str), "a text"),
-    "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),
+    "tool_mode": (lambda value: value in get_args(ToolMode), '"auto", "schema" or "text"'),
     "untrusted": (lambda value: value in get_args(UntrustedSetting), '"values", "context" or "hidden"'),
 }
 """For each setting: a check of its value, and the description of valid values."""

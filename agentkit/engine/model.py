@@ -10,6 +10,7 @@ from ..core.errors import AgentkitError, ModelError, ModelErrorKind
 from ..core.flow import Done, Event
 from ..core.masking import mask, mask_exception
 from ..core.messages import Message, Usage
+from ..schemas import JsonSchema
 from ..tools.registry import ToolRegistry
 
 
@@ -26,6 +27,7 @@ class Request:
         timeout: Seconds for this request, if less than the backend's own timeout.
         max_tokens: The limit for the reply, if less than the backend's own.
         headers: HTTP headers to send with the request, the context of a trace, say.
+        reply_schema: A JSON Schema for the text of the reply, which a backend enforces if it can; it is shared.
     """
 
     messages: Sequence[Message]
@@ -35,6 +37,7 @@ class Request:
     timeout: float | None = None
     max_tokens: int | None = None
     headers: Mapping[str, str] | None = None
+    reply_schema: JsonSchema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,8 @@ class Model(Protocol):
     `max_tokens`; on an event loop the timeout is enforced from outside as well.
 
     A backend that knows its prices may also have a method `worst_case(request) -> float | None`: the most dollars that
-    the request can cost, or None if unknown.
+    the request can cost, or None if unknown.  One whose model may lack tool calling may have an attribute
+    `tool_calling`: "none" or "unknown" (see `choose_tool_mode`).
     """
 
     @property

@@ -29,9 +29,12 @@ from .rate_limit import throttle as throttle
 from .retries import fallback as fallback
 from .retries import raise_refusals as raise_refusals
 from .retries import retry as retry
+from .retries import retry_echoes as retry_echoes
 from .retries import retry_incomplete_replies as retry_incomplete_replies
 from .retries import retry_unforced as retry_unforced
 from .taint.policy import guard_untrusted as guard_untrusted
+from .text_tool_mode import choose_tool_mode as choose_tool_mode
 from .text_tool_mode import run_text_calls as run_text_calls
+from .text_tool_mode import use_schema_mode as use_schema_mode
 from .text_tool_mode import use_text_mode as use_text_mode
 from .timeouts import limit_tool_time as limit_tool_time

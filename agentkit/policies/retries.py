@@ -2,7 +2,7 @@
 
 Only the request to the model is repeated: no tool runs a second time.  An unused reply never reaches the history, and
 the note about it to the model stands in the repeated request only.  The policy that joins truncated replies stands
-outside of those that read calls in texts, so they see whole replies.
+outside of those that read calls in texts, so they see whole replies; the one for echoes of the instruction inside.
 
 Some servers accept no other `tool_choice` than "auto", and some models do not while they think: the request is repeated
 with it.
@@ -10,19 +10,22 @@ with it.
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ..core.errors import ModelError, ModelErrorKind, NoAnswer
 from ..core.flow import Effect, Emit, Flow, Policy, Sleep, WarningEvent, around, ask, interpret
-from ..core.messages import assistant, text_of, user
+from ..core.messages import Message, assistant, calls_of, text_of, user
 from ..engine.loop import REMINDER
-from ..engine.model import AskModel, Model, Reply
-from .final_request import FinalRequest
+from ..engine.model import AskModel, Model, Reply, Request
+from ..tools.final_answer import takes_text
+from .final_request import FINAL_PROMPT, FinalRequest
 from .limits import cap_timeout
 
 WAITS = (0.5, 1.0, 2.0, 4.0)
@@ -182,6 +185,10 @@ SHORTER_PROMPT = (
 CONTINUE_PROMPT = (
     "The reply was cut off by the limit on tokens. Continue exactly where it stopped; do not repeat anything."
 )
+ECHO_PROMPT = (
+    "The last reply repeated its instruction, which is no answer. Call a tool, or call final_answer with the answer to "
+    "the question of the user in words of your own."
+)
 _REFUSAL_REASONS = ("content_filter", "refusal")
 
 
@@ -284,6 +291,112 @@ def _raw_text(reply: Reply) -> str:
     """Return the text of a reply unchanged, so that pieces can be joined."""
     content = reply.message.get("content")
     return content if isinstance(content, str) else text_of(reply.message)
+
+
+_PROMPTS = (REMINDER, FINAL_PROMPT, EMPTY_PROMPT, SHORTER_PROMPT, CONTINUE_PROMPT, ECHO_PROMPT)
+MIN_ECHO_WORDS = 5
+"""Words of a text that repeats the instruction; a shorter one may be an answer by chance."""
+MAX_OWN_SHARE = 0.25
+"""The share of a text's words beside the repeated sentences with which it still is no answer."""
+
+
+def retry_echoes(instructions: Sequence[str]) -> Policy:
+    """Repeat a request once after a reply whose answer repeats the texts of the agent itself.
+
+    These are `instructions`, the reminders of a run, and the description of the answer tool.  Small models repeat them
+    when they have nothing to answer.
+
+    Raises:
+        NoAnswer: The second reply repeats them too, or the reply to the final request does.
+    """
+    own = [*map(_list_words, _list_sentences((*instructions, *_PROMPTS)))]
+
+    def handle(effect: AskModel) -> Flow[Reply]:
+        request = effect.request
+        for is_last in (text_of(request.messages[-1]) == FINAL_PROMPT, True):
+            reply: Reply = yield from ask(effect)
+            if not _is_echo(reply.message, request, own):
+                return reply
+            if is_last:
+                break
+            yield from ask(Emit(ReplyDropped("a repetition of its instruction")))
+            effect = replace(effect, request=replace(request, messages=[*request.messages, user(ECHO_PROMPT)]))
+        raise NoAnswer(f"{effect.model.name}: its replies repeat the instruction")
+
+    return around(handle, AskModel)
+
+
+def _is_echo(message: Message, request: Request, own: Sequence[str]) -> bool:
+    """Return whether the answer in a reply, a text or the texts of an answer's call, repeats one of the own texts."""
+    answer = request.tools.answer
+    calls = calls_of(message)
+    if answer is None or (calls and all(call.name != answer.name for call in calls)):
+        return False
+    texts = [text_of(message)]
+    if calls:
+        texts = [text for call in calls if call.name == answer.name for text in _iter_texts(_read_json(call.arguments))]
+    described = [answer.description, *_iter_descriptions(answer.parameters)]
+    if takes_text(answer):
+        return any(_repeats(text, (*own, *map(_list_words, _list_sentences(described)))) for text in texts)
+    # a part of a description that is the user's own may be a valid value: an example, say
+    whole = [*map(_list_words, described)]
+    return any(_repeats(text, own) or _list_words(text) in whole for text in texts if _is_long(text))
+
+
+def _repeats(text: str, own: Sequence[str]) -> bool:
+    """Return whether a text is a part of an own sentence, or own sentences with little beside them."""
+    if not _is_long(text):
+        return False
+    words = _list_words(text)
+    rest = words
+    for sentence in own:
+        if words in sentence:
+            return True
+        rest = rest.replace(sentence, " ")
+    return rest != words and len(rest.split()) <= len(words.split()) * MAX_OWN_SHARE and not re.search(r"\d", rest)
+
+
+def _is_long(text: str) -> bool:
+    return len(_list_words(text).split()) >= MIN_ECHO_WORDS
+
+
+def _list_sentences(texts: Sequence[str]) -> list[str]:
+    """Return the whole texts, and their sentences that are long enough to be recognised."""
+    sentences = [sentence for text in texts for sentence in re.split(r"(?<=[.:;!?])\s+|\n\s*\n", text)]
+    return [*texts, *(sentence for sentence in sentences if _is_long(sentence))]
+
+
+def _list_words(text: str) -> str:
+    """Return the words of a text in lower case, with spaces around them, so that a part begins with a whole word."""
+    words = re.findall(r"[^\W_]+", text.casefold())
+    return f" {' '.join(words)} "
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _iter_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _iter_texts(inner)
+
+
+def _iter_descriptions(schema: Any) -> Iterator[str]:
+    """Yield the descriptions of the properties of a schema, at any depth."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("description"), str):
+            yield schema["description"]
+        for inner in schema.values():
+            yield from _iter_descriptions(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _iter_descriptions(inner)
 
 
 def raise_refusals() -> Policy:

@@ -3,20 +3,27 @@
 Only the requests are rewritten: the history holds calls and results in their usual form, so that any other model can
 continue the conversation.  Calls that a model wrote as text unasked are run as tool calls too; small models often
 write them so.
+
+In text mode the model writes blocks of its own accord.  In schema mode its whole reply is one JSON object under one
+JSON Schema over all tools, which the engine enforces if it can: llama.cpp, vLLM, LM Studio and others take it as
+`response_format`, Ollama as `format`, OpenAI as structured outputs.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.context import RunContext
-from ..core.flow import Emit, Flow, Policy, WarningEvent, around, ask
+from ..core.errors import ModelError
+from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, around, ask, interpret
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
-from ..engine.model import AskModel, Reply, Request
+from ..engine.loop import REMINDER
+from ..engine.model import AskModel, Delta, Model, Reply, Request, TextDelta, ToolCallDelta
 from ..tools.registry import ToolRegistry
 from ..tools.text_calls import TextCalls, find_text_calls, read_calls, strip_thoughts
 
@@ -95,6 +102,13 @@ _NAME = re.compile(r"[\"']?name[\"']?\s*:\s*[\"'](?P<name>[^\"'\n]+)[\"']")
 _ARGUMENTS = re.compile(r"[\"']?(?:arguments|parameters)[\"']?\s*:\s*(?P<text>.*)", re.DOTALL)
 
 
+def _write_blocks(calls: Sequence[ToolCall]) -> str:
+    return "\n".join(
+        f'<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}\n</tool_call>'
+        for call in calls
+    )
+
+
 def use_text_mode() -> Policy:
     """Let a model without function calling call tools by writing `<tool_call>` blocks.
 
@@ -111,9 +125,12 @@ def use_text_mode() -> Policy:
     return around(handle, AskModel)
 
 
-def _rewrite_request(request: Request) -> Request:
-    messages = list(_write_as_text(request.messages))
-    protocol = PROTOCOL + "\n".join(_describe_tools(request.tools))
+def _rewrite_request(
+    request: Request, protocol: str = PROTOCOL, write: Callable[[Sequence[ToolCall]], str] = _write_blocks
+) -> Request:
+    """Return the request without tools: `protocol` and the tools in the instruction, calls as `write` writes them."""
+    messages = list(_write_as_text(request.messages, write))
+    protocol += "\n".join(_describe_tools(request.tools))
     if request.tool_choice in request.tools:
         protocol += f"\n\nThe next reply must be a call of {request.tool_choice}."
     if messages and messages[0]["role"] == "system":
@@ -129,7 +146,7 @@ def _describe_tools(tools: ToolRegistry) -> Iterator[str]:
         yield f"\n{tool.name}: {tool.description}\n{schema}"
 
 
-def _write_as_text(messages: Sequence[Message]) -> Iterator[Message]:
+def _write_as_text(messages: Sequence[Message], write: Callable[[Sequence[ToolCall]], str]) -> Iterator[Message]:
     """Yield the messages with calls and results as text; the results of a turn are one user message."""
     results: list[Message] = []
     names = tool_names(messages)
@@ -140,17 +157,11 @@ def _write_as_text(messages: Sequence[Message]) -> Iterator[Message]:
         if results:
             yield _join_parts(results)
             results = []
-        yield _write_calls(message) if message.get("tool_calls") else message
+        if calls := calls_of(message):
+            message = assistant("\n".join(filter(None, [text_of(message), write(calls)])))
+        yield message
     if results:
         yield _join_parts(results)
-
-
-def _write_calls(message: Message) -> Message:
-    blocks = [
-        f'<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}\n</tool_call>'
-        for call in calls_of(message)
-    ]
-    return assistant("\n".join(filter(None, [text_of(message), *blocks])))
 
 
 def _write_result(message: Message, name: str) -> list[Message]:
@@ -190,3 +201,244 @@ def _read_block(text: str, tools: ToolRegistry) -> list[ToolCall]:
             arguments["text"].rstrip().removesuffix("}") if arguments else text.strip(),
         )
     ]
+
+
+SCHEMA_PROTOCOL = """\
+You have tools. Each of your replies is one JSON object with your calls, and nothing else:
+
+{"calls": [{"name": "TOOL", "arguments": {...}}]}
+
+Make several calls at once where they do not depend on each other: the results come in the next message, in \
+<tool_result> blocks. The end of the task is a call too, which stands alone: final_answer.
+
+The tools, each with the JSON Schema of its arguments:
+"""
+
+
+def use_schema_mode() -> Policy:
+    """Let a model call tools by replies under one JSON Schema over all tools (`Request.reply_schema`)."""
+    return lambda flow: interpret(flow, _SchemaMode(always=True).handle, (AskModel,))
+
+
+def choose_tool_mode() -> Policy:
+    """Use schema mode for models without tool calling, and native calls for all others.
+
+    A model's attribute `tool_calling` decides: "none", or "unknown" for a model on an address of the user.  A server
+    that refuses tools for a model, and an unknown model whose first reply makes no call, gets schema mode from then on.
+    """
+    return lambda flow: interpret(flow, _SchemaMode().handle, (AskModel,))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaModeUsed(WarningEvent):
+    """The rest of a run uses schema mode; `reason` tells why native tool calls are not used."""
+
+    model: str
+    reason: str
+
+    @property
+    def notice(self) -> str:
+        return f'{self.model}: {self.reason}; its replies are read as calls under one JSON Schema (tool_mode="schema")'
+
+
+_REFUSES_TOOLS = re.compile(
+    r"does(?:n't| not) support (?:tools?|functions?|tool[ _-]?(?:use|calling|choice)|function[ _-]?calling)\b"
+    r"|tools? (?:param(?:eter)? )?requires? --jinja|requires? --enable-auto-tool-choice"
+    r"|(?:tools?|functions?|tool[ _-]?(?:use|calling)|function[ _-]?calling) (?:is|are) not supported",
+    re.IGNORECASE,
+)
+"""Sources: Ollama ("... does not support tools"), llama.cpp's server without `--jinja`, vLLM without a tool parser."""
+_REFUSES_SCHEMA = re.compile(r"response[_ ]?(?:format|schema)|json[_ ]?schema|structured|grammar", re.IGNORECASE)
+
+
+class _SchemaMode:
+    """The state of one run: which models, by name, get schema mode, and which of them refused a schema."""
+
+    def __init__(self, *, always: bool = False) -> None:
+        self._always = always
+        self._chosen: set[str] = set()
+        self._without_schema: set[str] = set()
+
+    def handle(self, effect: Effect[Any]) -> Flow[Any]:
+        if not isinstance(effect, AskModel) or not effect.request.tools:
+            return (yield from ask(effect))
+        name = effect.model.name
+        support = getattr(effect.model, "tool_calling", "native")
+        if not self._always and name not in self._chosen:
+            if support == "none":
+                yield from self._choose(name, "it is known to have no tool calling")
+            elif support == "unknown" and _began_with_text(effect.request.messages):
+                yield from self._choose(name, "its first reply made no tool call")
+        if self._always or name in self._chosen:
+            return (yield from self._ask(effect))
+        try:
+            return (yield from ask(effect))
+        except ModelError as error:
+            if not _REFUSES_TOOLS.search(str(error)):
+                raise
+        yield from self._choose(name, "the server accepts no tools for it")
+        return (yield from self._ask(effect))
+
+    def _choose(self, name: str, reason: str) -> Flow[None]:
+        self._chosen.add(name)
+        yield from ask(Emit(SchemaModeUsed(name, reason)))
+
+    def _ask(self, effect: AskModel) -> Flow[Reply]:
+        """Ask under the schema; a server that refuses the schema gets the request without it, then and later."""
+        name = effect.model.name
+        if name not in self._without_schema:
+            try:
+                return (yield from ask(replace(effect, model=SchemaCallModel(effect.model))))
+            except ModelError as error:
+                if error.kind != "bad_request" or not _REFUSES_SCHEMA.search(str(error)):
+                    raise
+            self._without_schema.add(name)
+        return (yield from ask(replace(effect, model=SchemaCallModel(effect.model, enforced=False))))
+
+
+def _began_with_text(messages: Sequence[Message]) -> bool:
+    """Return whether the conversation's first reply was a text, which was answered by the reminder."""
+    first = next((place for place, message in enumerate(messages) if message["role"] == "assistant"), None)
+    if first is None or first + 1 == len(messages) or messages[first].get("tool_calls"):
+        return False
+    return text_of(messages[first + 1]) == REMINDER
+
+
+class SchemaCallModel:
+    """A model that makes tool calls in the texts of another one, under one JSON Schema over the tools of a request.
+
+    Args:
+        model: The model that writes the texts.
+        enforced: Whether the schema is sent with the request; the instruction describes it in any case.
+    """
+
+    def __init__(self, model: Model, *, enforced: bool = True) -> None:
+        self._model = model
+        self._enforced = enforced
+        self.keeps_time = getattr(model, "keeps_time", False)
+        if (worst_case := getattr(model, "worst_case", None)) is not None:
+            self.worst_case = lambda request: worst_case(self._rewrite(request))
+
+    @property
+    def name(self) -> str:
+        """The name of the model that writes the texts."""
+        return self._model.name
+
+    def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
+        """Yield the deltas of the calls, if requested, then the reply."""
+        reader = _CallReader(request.tools)
+        with closing(self._model.ask(self._rewrite(request))) as pieces:
+            for piece in pieces:
+                yield from reader.read(piece)
+
+    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+        """Yield what `ask` yields, on the running event loop."""
+        reader = _CallReader(request.tools)
+        async with aclosing(self._model.aask(self._rewrite(request))) as pieces:
+            async for piece in pieces:
+                for read in reader.read(piece):
+                    yield read
+
+    def _rewrite(self, request: Request) -> Request:
+        rewritten = _rewrite_request(request, SCHEMA_PROTOCOL, _write_object)
+        schema = request.tools.call_schema(request.tool_choice) if self._enforced else None
+        return replace(rewritten, reply_schema=schema)
+
+
+def _write_object(calls: Sequence[ToolCall]) -> str:
+    written = (f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}' for call in calls)
+    return f'{{"calls": [{", ".join(written)}]}}'
+
+
+_CALL_START = re.compile(r'"name"\s*:\s*"(?P<name>[^"\\]{1,200})"\s*,\s*"arguments"\s*:\s*(?=\{)')
+_STRUCTURE = re.compile(r'["{}]')
+_STRING_END = re.compile(r'(?:[^"\\]|\\.)*+(?P<end>"?)', re.DOTALL)
+MAX_CALL_START_CHARS = 2_000
+"""Characters between two calls; with more, the rest of the reply is not streamed."""
+
+
+class _CallReader:
+    """From the text of one reply to calls: its deltas become deltas of calls, its message has the calls."""
+
+    def __init__(self, tools: ToolRegistry) -> None:
+        self._tools = tools
+        self._index = 0
+        self._name = ""
+        self._raw = ""
+        self._depth = 0
+        self._in_string = False
+
+    def read(self, piece: Delta | Reply) -> Iterator[Delta | Reply]:
+        if isinstance(piece, TextDelta):
+            yield from self._read_text(piece.text)
+        elif isinstance(piece, ToolCallDelta):
+            yield from self._read_text(piece.arguments)
+        elif isinstance(piece, Reply):
+            yield replace(piece, message=read_call_object(piece, self._tools))
+        else:
+            yield piece
+
+    def _read_text(self, text: str) -> Iterator[ToolCallDelta]:
+        self._raw += text
+        while self._raw:
+            if not self._name:
+                if (start := _CALL_START.search(self._raw)) is None:
+                    self._raw = self._raw[-MAX_CALL_START_CHARS:]
+                    return
+                self._name = start["name"]
+                self._raw = self._raw[start.end() :]
+            if (end := self._find_end()) == 0:  # half of an escape: the rest comes with the next piece
+                return
+            yield ToolCallDelta(self._index, self._name, self._raw[:end])
+            self._raw = self._raw[end:]
+            if self._depth == 0:
+                self._name = ""
+                self._index += 1
+
+    def _find_end(self) -> int:
+        """Return where the arguments end in the text, or the place up to which the text can be passed on."""
+        at = 0
+        while at < len(self._raw):
+            if self._in_string:
+                found = _STRING_END.match(self._raw, at)
+                assert found is not None  # it matches everywhere
+                self._in_string = not found["end"]
+                at = found.end()
+                if self._in_string:
+                    return at
+            if (mark := _STRUCTURE.search(self._raw, at)) is None:
+                return len(self._raw)
+            at = mark.end()
+            self._in_string = mark[0] == '"'
+            self._depth += {"{": 1, "}": -1}.get(mark[0], 0)
+            if self._depth == 0:
+                return at
+        return at
+
+
+def read_call_object(reply: Reply, tools: ToolRegistry) -> Message:
+    """Return the message of a reply in schema mode, with its calls; one without readable calls is left as it is.
+
+    A reply that the token limit truncated has one call, with the raw text as its arguments, so that it is not
+    continued like a text.  Where a provider has no such replies, litellm makes it call one tool with that schema.
+    """
+    message = reply.message
+    forced = [call.arguments for call in calls_of(message) if call.name not in tools]
+    text = strip_thoughts(text_of(message) or "".join(forced[:1]))
+    if not text or (message.get("tool_calls") and not forced):
+        return message
+    if reply.finish_reason == "length":
+        return {**message, **assistant(None, [ToolCall("", next(iter(tools)), text)])}
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return message
+    entries = value.get("calls", [value]) if isinstance(value, dict) else value
+    if not isinstance(entries, list) or not entries or not all(map(_is_call, entries)):
+        return message
+    calls = [ToolCall("", entry["name"], json.dumps(entry["arguments"], ensure_ascii=False)) for entry in entries]
+    return {**message, **assistant(None, calls)}
+
+
+def _is_call(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("name"), str) and isinstance(entry.get("arguments"), dict)

@@ -13,7 +13,7 @@ from ..core.labels import CallOrigin
 from ..core.lazy_names import display_with
 from ..core.messages import ToolCall
 from ..core.portable import to_portable_name, truncate
-from ..schemas import unknown_name_error
+from ..schemas import JsonSchema, rebuild, unknown_name_error
 from .arguments.fixes import PARALLEL_MESSAGE, Repair, is_parallel_wrapper, match_tool_name
 from .arguments.json_text import is_strict_object
 from .definition import check_is_bound
@@ -100,6 +100,21 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         if format not in self._schemas:
             self._schemas[format] = [tool.schema(format) for tool in self._tools.values()]
         return self._schemas[format]
+
+    def call_schema(self, name: str = "") -> JsonSchema:
+        """Return the JSON Schema of a reply that is `{"calls": [{"name": ..., "arguments": {...}}, ...]}`.
+
+        A list has calls of any of the tools, or one call of the answer tool alone.  The schema is shared: copy it
+        before changing it.
+
+        Args:
+            name: The only tool to call, if it is one of them.
+        """
+        key = f"calls:{name if name in self._tools else ''}"
+        if key not in self._schemas:
+            chosen = [name] if name in self._tools else [*self._tools]
+            self._schemas[key] = [_make_call_schema([self._tools[one] for one in chosen], self.answer)]
+        return self._schemas[key][0]
 
     def bind(self, call: ToolCall, context: RunContext[Any] | None = None) -> BoundCall:
         """Return the call with its tool and validated arguments.  Never fails: an error becomes the call's result.
@@ -230,6 +245,46 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             "UnknownTool",
             f"there is no tool {name[:64]!r}.{hint} The tools are: {', '.join(names[:MAX_NAMES_SHOWN])}{rest}.",
         )
+
+
+MAX_CALLS = 16
+"""Calls in one reply under the schema of all calls."""
+
+
+def _make_call_schema(tools: Iterable[JsonTool[..., Any]], answer: JsonTool[..., Any] | None) -> JsonSchema:
+    definitions: JsonSchema = {}
+    forms: dict[bool, list[JsonSchema]] = {}
+    for tool in tools:
+        parameters = _rename_definitions(tool.schema("mcp")["inputSchema"], f"{tool.name}_")
+        definitions |= parameters.pop("$defs", {})
+        name = {"type": "string", "enum": [tool.name]}
+        forms.setdefault(tool is answer, []).append(_make_object(name=name, arguments=parameters))
+    lists = [_make_list(entries, 1 if is_answer else MAX_CALLS) for is_answer, entries in sorted(forms.items())]
+    found = _make_object(calls=lists[0] if len(lists) == 1 else {"anyOf": lists})
+    return {**found, "$defs": definitions} if definitions else found
+
+
+def _make_object(**properties: JsonSchema) -> JsonSchema:
+    required = [*properties]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _make_list(forms: list[JsonSchema], longest: int) -> JsonSchema:
+    items = forms[0] if len(forms) == 1 else {"anyOf": forms}
+    return {"type": "array", "items": items, "minItems": 1, "maxItems": longest}
+
+
+def _rename_definitions(schema: JsonSchema, prefix: str) -> JsonSchema:
+    """Return a copy whose definitions have names with `prefix`: those of several tools stand beside each other."""
+
+    def rename(node: JsonSchema) -> JsonSchema:
+        if isinstance(reference := node.get("$ref"), str):
+            node["$ref"] = reference.replace("#/$defs/", f"#/$defs/{prefix}")
+        if "$defs" in node:
+            node["$defs"] = {f"{prefix}{name}": inner for name, inner in node["$defs"].items()}
+        return node
+
+    return rebuild(schema, rename)
 
 
 def make_tool(entry: Any) -> JsonTool[..., Any]:

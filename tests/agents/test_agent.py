@@ -431,7 +431,7 @@ class TestBadInput:
                 r"limits must be Limits\(tokens=\.\.\., seconds=\.\.\.\) or None, got {'tokens'",
             ),
             ({"approve": True}, 'approve must be a function of the call, "ask" or None, got True'),
-            ({"tool_mode": "json"}, 'tool_mode must be "auto" or "text", got \'json\''),
+            ({"tool_mode": "json"}, 'tool_mode must be "auto", "schema" or "text", got \'json\''),
             ({"handoffs": [1]}, r'handoffs must be agents by name.* handoffs=\{"clerk": clerk\}.*; got \[1\]'),
             ({"handoffs": {"clerk": "agent"}}, r"handoffs must be agents .*got \{'clerk': 'agent'\}"),
             ({"tools": add}, r"tools=add: .*RunContext.*write tools=\[add\]"),

@@ -19,7 +19,7 @@ from ...engine.model import Delta, Reply, Request
 from .errors import convert_error
 from .importing import call_acompletion, call_completion, has_observers, load_litellm, own_call, silence_logging
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
-from .parameters import PreparedTools, adapt_arguments, adjust_thinking, is_bridged
+from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, is_bridged
 from .replies import PartRules, RawReply, Route, read_reply
 from .requests import PromptCache, build_headers, prepare_messages, refuses_parallel_calls
 from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient
@@ -81,7 +81,8 @@ def _check_key(litellm: Any, name: str, options: Mapping[str, Any]) -> None:
 def _list_addresses(litellm: Any, provider: str, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield the configured addresses, the decisive one first."""
     variables = (f"{provider.removesuffix('_chat').upper()}_{suffix}" for suffix in ("API_BASE", "BASE_URL"))
-    found = [options.get("api_base"), options.get("base_url"), litellm.api_base, *map(os.environ.get, variables)]
+    given = (options.get("api_base"), options.get("base_url"), getattr(litellm, "api_base", None))
+    found = [*given, *map(os.environ.get, variables)]
     yield from (address for address in found if isinstance(address, str) and address)
 
 
@@ -136,6 +137,16 @@ class LiteLLMModel:
     def name(self) -> str:
         """The name that was passed."""
         return self._name
+
+    @property
+    def tool_calling(self) -> str:
+        """Return "none" for a provider without tool calling, "unknown" on an address of the user, else "native"."""
+        prefix, slash, _ = self._name.partition("/")
+        provider = str(self._options.get("custom_llm_provider") or (prefix if slash else "openai"))
+        if provider in NO_TOOL_CALLING:
+            return "none"
+        is_own = provider.startswith("ollama") or renders_template(sys.modules.get("litellm"), provider, self._options)
+        return "unknown" if is_own else "native"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"  # without the options: one of them may be the key
@@ -279,6 +290,7 @@ class LiteLLMModel:
             **options,
             **build_headers(self._options, request.headers, route.provider),
             **self._tools.parameters(request, route.provider, route.model),
+            **self._tools.reply_format(request, route.provider, is_own=self.tool_calling == "unknown"),
             **streaming,
             **length,
             "model": route.name,

@@ -23,6 +23,7 @@ from typing import Any, Final
 from ...core.messages import Message
 from ...core.portable import Json
 from ...engine.model import Request
+from ...schemas.formats import Declaration, render
 from .importing import find_internal, report_difference
 
 _RESERVED = """
@@ -134,6 +135,12 @@ def _can_think_next(messages: Sequence[Message], options: Json, provider: str) -
 _NON_MUTATING_PROVIDERS = {"openai", "anthropic", "groq", "ollama_chat"}
 """Routes that do not change the caller's tool dicts; litellm's Gemini route rewrites them in place."""
 
+NO_TOOL_CALLING = frozenset({
+    "anthropic_text", "nlp_cloud", "petals", "perplexity", "predibase", "text-completion-codestral",
+    "text-completion-inception", "triton", "watsonx_text",
+})  # fmt: skip
+"""Providers for which litellm knows no `tools`, whatever the model; a test compares the list with litellm's."""
+
 _STRICT_PROVIDERS = {"openai", "azure"}
 """Providers that get strict tools through litellm. It drops the mark for Anthropic and Gemini; others ignore it."""
 
@@ -148,6 +155,7 @@ class PreparedTools:
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
         self._last: tuple[Any, list[Json], str] = (None, [], "")
+        self._last_form: tuple[Any, Json] = (None, {})
 
     def parameters(self, request: Request, provider: str, model: str) -> Json:
         """Return litellm's `tools` and `tool_choice` for `request`; {} without tools."""
@@ -167,12 +175,36 @@ class PreparedTools:
             sent["tool_choice"] = {"type": "function", "function": {"name": choice}}
         return sent
 
+    def reply_format(self, request: Request, provider: str, *, is_own: bool) -> Json:
+        """Return litellm's `response_format` for the schema of the reply; {} without one.
+
+        OpenAI itself gets its strict dialect where the schema can be strict.  Other servers, and all on an address of
+        the user (`is_own`), get the schema as it is: their grammars know optional properties.
+        """
+        schema = request.reply_schema
+        if schema is None:
+            return {}
+        known, form = self._last_form
+        if known is not schema:
+            dialect = "openai" if is_own or provider not in _STRICT_PROVIDERS else "response_format"
+            form = _render_reply(schema, dialect)
+            self._last_form = schema, form
+        return {"response_format": json.loads(json.dumps(form))}  # litellm changes it in place on some routes
+
     def _schema_format(self, provider: str, model: str) -> str:
         if provider == "anthropic":
             return "anthropic"
         if provider == "gemini" or (provider == "vertex_ai" and "gemini" in model):
             return "gemini"
         return "openai_strict" if self._strict and provider in _STRICT_PROVIDERS else "openai"
+
+
+def _render_reply(schema: Json, dialect: str) -> Json:
+    declared = Declaration("tool_calls", "", schema)
+    if dialect == "response_format":
+        return render(declared, dialect, "keep").schema
+    plain = render(declared, dialect, "keep").schema["function"]["parameters"]
+    return {"type": "json_schema", "json_schema": {"name": declared.name, "schema": plain}}
 
 
 def _wrap(tool: Json) -> Json:

@@ -1,0 +1,354 @@
+"""Schema mode: a reply is calls as JSON under one schema over all tools; "auto" takes it where native calls fail."""
+
+import json
+from dataclasses import dataclass, field
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from agentkit import JsonAgent, LimitExceeded, ModelError, NoAnswer, ToolRegistry
+from agentkit.core.messages import assistant, calls_of, user
+from agentkit.engine.model import Reply, TextDelta, ToolCallDelta
+from agentkit.engine.partial_answer import AnswerForming
+from agentkit.models import LiteLLMModel, Request
+from agentkit.models.litellm.replies import RawReply
+from agentkit.policies.text_tool_mode import SchemaCallModel, SchemaModeUsed, read_call_object
+from agentkit.testing import ScriptedModel, answer, call
+from agentkit.testing.server import ModelServer
+from agentkit.tools.final_answer import make_answer_tool
+
+
+@dataclass
+class Line:
+    item: str
+    parts: "list[Line]" = field(default_factory=list)
+
+
+def price_of(item: str, unit: str = "euro") -> float:
+    """Return the price of an item."""
+    return {"tea": 3.5, "coffee": 4.25}[item]
+
+
+def order(lines: list[Line]) -> int:
+    """Order items."""
+    return len(lines)
+
+
+def write(*calls):
+    return json.dumps({"calls": [{"name": name, "arguments": arguments} for name, arguments in calls]})
+
+
+TEA = write(("price_of", {"item": "tea"}))
+DONE = write(("final_answer", {"text": "3.50 euros"}))
+TOOLS = ToolRegistry(price_of, order, answer=make_answer_tool())
+
+
+class Textual(ScriptedModel):
+    """A scripted model that is known to have no tool calling."""
+
+    tool_calling = "none"
+
+
+class Unproven(ScriptedModel):
+    """A scripted model on an address of the user."""
+
+    tool_calling = "unknown"
+
+
+WIRES = {
+    "openai": ("openai/gpt-4o-mini", ("response_format", "json_schema", "schema")),
+    "responses": ("openai/responses/gpt-4o", ("text", "format", "schema")),
+    "vllm": ("hosted_vllm/some-model", ("response_format", "json_schema", "schema")),
+    "lm_studio": ("lm_studio/some-model", ("response_format", "json_schema", "schema")),
+    "ollama": ("ollama_chat/llama3.1", ("format",)),
+    "anthropic": ("anthropic/claude-sonnet-4-5", ("output_format", "schema")),
+    "anthropic by a tool": ("anthropic/claude-3-haiku-20240307", ("tools", 0, "input_schema")),
+    "gemini": ("gemini/gemini-2.5-flash", ("generationConfig", "response_json_schema")),
+    "groq": ("groq/llama-3.1-8b-instant", ("tools", 0, "function", "parameters")),
+    "mistral": ("mistral/mistral-small-latest", ("response_format", "json_schema", "schema")),
+}
+
+
+@pytest.mark.parametrize(("model", "place"), WIRES.values(), ids=WIRES)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_the_schema_stands_on_every_wire_and_the_calls_run(world, model, place, stream):
+    provider = model.partition("/")[0].removesuffix("_chat")
+    with ModelServer(TEA, DONE) as server:
+        agent = JsonAgent(
+            price_of, order, model=model, api_base=server.api_base(provider), api_key="k", tool_mode="schema", retries=0
+        )
+        assert (world.stream(agent, "?")[-1].result.answer if stream else world.run(agent, "?").answer) == "3.50 euros"
+        assert server.violations == []
+        sent = server.requests[0].body
+        for key in place:
+            sent = sent[key]
+        assert list(sent["properties"]) == ["calls"]
+        jsonschema.Draft202012Validator.check_schema(sent)
+        if place[0] != "tools":
+            assert not server.requests[0].body.get("tools")
+    assert [calls_of(message)[0].name for message in agent.history if calls_of(message)] == ["price_of", "final_answer"]
+
+
+def test_openai_itself_gets_its_strict_dialect():
+    request = Request([user("?")], ToolRegistry(), reply_schema=TOOLS.call_schema())
+    for name, options, strict in [
+        ("openai/gpt-4o-mini", {}, True),
+        ("openai/some-model", {"api_base": "http://localhost:8080/v1"}, None),
+    ]:
+        model = LiteLLMModel(name, api_key="k", **options)
+        arguments = model._arguments(request, RawReply(), is_async=False)
+        assert arguments["response_format"]["json_schema"].get("strict") is strict
+
+
+class TestSchema:
+    VALID = [
+        TEA,
+        DONE,
+        write(("price_of", {"item": "a", "unit": "b"}), ("order", {"lines": [{"item": "x", "parts": []}]})),
+    ]
+    INVALID = [
+        "{}", '{"calls": []}', write(("other", {})), write(("price_of", {})), write(("price_of", {"item": "a", "x": 1})),
+        write(("price_of", {"item": "tea"}), ("final_answer", {"text": "3.50"})), write(("order", {"lines": [{"x": 1}]})),
+    ]  # fmt: skip
+
+    @pytest.mark.parametrize("text", VALID)
+    def test_it_takes_calls_of_the_tools(self, text):
+        jsonschema.validate(json.loads(text), TOOLS.call_schema())
+
+    @pytest.mark.parametrize("text", INVALID)
+    def test_it_takes_nothing_else(self, text):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(json.loads(text), TOOLS.call_schema())
+
+    def test_a_forced_call_leaves_one_tool(self):
+        schema = TOOLS.call_schema("final_answer")
+        jsonschema.validate(json.loads(DONE), schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(json.loads(TEA), schema)
+
+    def test_it_is_built_once_and_leaves_the_tools_unchanged(self):
+        before = json.dumps(TOOLS.schemas("mcp"))
+        assert TOOLS.call_schema() is TOOLS.call_schema()
+        assert json.dumps(TOOLS.schemas("mcp")) == before
+
+
+def test_a_whole_run_in_schema_mode(world):
+    model = ScriptedModel(TEA, DONE)
+    agent = JsonAgent(price_of, model=model, tool_mode="schema")
+    result = world.run(agent, "?")
+    assert (result.answer, result.stopped) == ("3.50 euros", "answer")
+    for request in model.requests:
+        assert not request.tools
+        assert request.reply_schema is not None
+        assert {message["role"] for message in request.messages} <= {"system", "user", "assistant"}
+    assert "price_of" in model.requests[0].messages[0]["content"]
+    assert json.loads(model.requests[1].messages[-2]["content"]) == json.loads(TEA)
+    assert "3.5" in model.requests[1].messages[-1]["content"]
+    assert "price_of" not in agent.instruction
+
+
+def test_several_calls_of_one_reply(world):
+    text = write(("price_of", {"item": "tea"}), ("price_of", {"item": "coffee"}))
+    agent = JsonAgent(price_of, model=ScriptedModel(text, DONE), tool_mode="schema")
+    messages = world.run(agent, "?").messages
+    assert [message["content"] for message in messages if message["role"] == "tool"][:2] == ["3.5", "4.25"]
+
+
+def test_a_reply_that_no_engine_constrained_is_validated(world):
+    unknown = write(("price", {"thing": "tea"}))
+    agent = JsonAgent(price_of, model=ScriptedModel(unknown, f"Sure!\n```json\n{TEA}\n```", DONE), tool_mode="schema")
+    result = world.run(agent, "?")
+    results = [message["content"] for message in result.messages if message["role"] == "tool"]
+    assert "there is no tool 'price'" in results[0]
+    assert results[1] == "3.5"
+
+
+def test_a_truncated_reply_is_asked_for_again_and_not_continued(world):
+    cut = Reply(assistant(TEA[:30]), finish_reason="length")
+    agent = JsonAgent(price_of, model=ScriptedModel(cut, TEA, DONE), tool_mode="schema")
+    result = world.run(agent, "?")
+    assert result.answer == "3.50 euros"
+    assert [calls_of(message)[0].name for message in result.messages if calls_of(message)] == [
+        "price_of",
+        "final_answer",
+    ]
+
+
+def test_an_answer_of_a_type_is_validated(world):
+    text = write(("final_answer", {"item": "tea", "parts": []}))
+    agent = JsonAgent(price_of, model=ScriptedModel(write(("final_answer", {})), text), answer=Line, tool_mode="schema")
+    assert world.run(agent, "?").answer == Line("tea")
+
+
+def test_a_server_that_refuses_the_schema_gets_the_instruction_alone(world):
+    refused = ModelError("response_format of type json_schema is not supported", kind="bad_request")
+    model = ScriptedModel(refused, TEA, DONE)
+    assert world.run(JsonAgent(price_of, model=model, tool_mode="schema"), "?").answer == "3.50 euros"
+    assert [request.reply_schema is None for request in model.requests] == [False, True, True]
+
+
+class TestStreaming:
+    PIECES = st.lists(st.integers(1, 9), min_size=1)
+
+    def read(self, text, sizes):
+        class Pieces:
+            name = "pieces"
+
+            def ask(self, request):
+                at = 0
+                while at < len(text):
+                    size = sizes[at % len(sizes)]
+                    yield TextDelta(text[at : at + size])
+                    at += size
+                yield Reply(assistant(text), finish_reason="stop")
+
+        return [*SchemaCallModel(Pieces()).ask(Request([user("?")], TOOLS, stream=True))]
+
+    @given(
+        PIECES,
+        st.lists(st.tuples(st.sampled_from(["price_of", "order"]), st.dictionaries(st.text(), st.text())), min_size=1),
+    )
+    def test_the_pieces_of_calls_join_to_the_calls(self, sizes, calls):
+        *deltas, reply = self.read(write(*calls), sizes)
+        assert all(isinstance(delta, ToolCallDelta) for delta in deltas)
+        for index, made in enumerate(calls_of(reply.message)):
+            mine = [delta for delta in deltas if delta.index == index]
+            assert {delta.name for delta in mine} == {made.name}
+            assert json.loads("".join(delta.arguments for delta in mine)) == json.loads(made.arguments)
+        assert len(calls_of(reply.message)) == len(calls) == len({delta.index for delta in deltas})
+
+    @given(st.text())
+    def test_any_text_is_read_without_an_error(self, text):
+        self.read(text, [3])
+        read_call_object(Reply(assistant(text)), TOOLS)
+
+    def test_the_answer_arrives_in_pieces(self, world):
+        agent = JsonAgent(price_of, model=ScriptedModel(TEA, DONE), tool_mode="schema")
+        events = world.stream(agent, "?")
+        assert not any(isinstance(event, TextDelta) for event in events)
+        assert "".join(event.added for event in events if isinstance(event, AnswerForming)) == "3.50 euros"
+
+
+class TestAuto:
+    def run(self, world, model, **settings):
+        events = world.stream(JsonAgent(price_of, model=model, **settings), "?")
+        return events[-1].result.answer, [event for event in events if isinstance(event, SchemaModeUsed)]
+
+    def test_a_model_known_to_have_no_tool_calling_gets_the_schema(self, world):
+        model = Textual(TEA, DONE)
+        given, notices = self.run(world, model)
+        assert given == "3.50 euros"
+        assert all(request.reply_schema for request in model.requests)
+        assert [notice.notice for notice in notices] == [
+            "scripted: it is known to have no tool calling; its replies are read as calls under one JSON Schema "
+            '(tool_mode="schema")'
+        ]
+
+    def test_a_text_instead_of_the_first_call_brings_the_schema_on_an_own_address(self, world):
+        model = Unproven("I would look at the price list.", TEA, DONE)
+        given, notices = self.run(world, model)
+        assert given == "3.50 euros"
+        assert [request.reply_schema is not None for request in model.requests] == [False, True, True]
+        assert [notice.reason for notice in notices] == ["its first reply made no tool call"]
+
+    def test_a_first_call_proves_tool_calling(self, world):
+        model = Unproven(call("price_of", item="tea"), "It is 3.50.", "3.50 euros")
+        given, notices = self.run(world, model)
+        assert (given, notices) == ("3.50 euros", [])
+        assert not any(request.reply_schema for request in model.requests)
+
+    def test_the_choice_holds_for_the_rest_of_a_conversation(self, world):
+        model = Unproven("Hm.", TEA, DONE, DONE)
+        agent = JsonAgent(price_of, model=model)
+        world.run(agent, "?")
+        assert world.run(agent, "again?").answer == "3.50 euros"
+        assert model.requests[-1].reply_schema is not None
+
+    def test_models_of_providers_keep_native_calls(self, world):
+        model = ScriptedModel("Hm.", answer("3.50 euros"))
+        given, notices = self.run(world, model)
+        assert (given, notices) == ("3.50 euros", [])
+        assert not any(request.reply_schema for request in model.requests)
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "registry.ollama.ai/library/gemma:2b does not support tools",
+            "tools param requires --jinja flag",
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        ],
+    )
+    def test_a_server_that_accepts_no_tools_gets_the_schema(self, world, error):
+        model = ScriptedModel(ModelError(error, kind="bad_request"), TEA, DONE)
+        given, notices = self.run(world, model)
+        assert given == "3.50 euros"
+        assert [notice.reason for notice in notices] == ["the server accepts no tools for it"]
+
+    @pytest.mark.parametrize(
+        ("name", "options", "expected"),
+        [
+            ("openai/gpt-4o-mini", {}, "native"),
+            ("gpt-4o-mini", {}, "native"),
+            ("openai/m", {"api_base": "http://127.0.0.1:8080/v1"}, "unknown"),
+            ("openai/m", {"api_base": "https://eu.api.openai.com/v1"}, "native"),
+            ("ollama_chat/m", {}, "unknown"),
+            ("hosted_vllm/m", {}, "unknown"),
+            ("anthropic/m", {}, "native"),
+            ("perplexity/sonar", {}, "none"),
+        ],
+    )
+    def test_what_is_known_of_a_model_of_litellm(self, name, options, expected):
+        assert LiteLLMModel(name, **options).tool_calling == expected
+
+
+ECHOES = {
+    "the final request": "This is the last request of this run, and no other tool can be used any more. Call final_answer now.",
+    "the reminder": "Go on by calling a tool. When the task is done, or cannot be done, call final_answer with the answer.",
+    "the instruction": "Work through the task step by step with the tools.",
+    "the description of the answer": "The whole answer, as the person should read it.",
+    "with a little beside it": "Sure: Rely on what the tools return; when one fails, try another way or say so.",
+}
+
+
+class TestEchoes:
+    @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+    @pytest.mark.parametrize("form", ["text", "call", "schema"])
+    def test_a_repetition_of_our_own_text_is_no_answer(self, world, echo, form):
+        reply = {"text": echo, "call": answer(echo), "schema": write(("final_answer", {"text": echo}))}[form]
+        mode = "schema" if form == "schema" else "auto"
+        good = DONE if form == "schema" else answer("3.50 euros")
+        model = ScriptedModel(reply, good)
+        assert world.run(JsonAgent(price_of, model=model, tool_mode=mode), "?").answer == "3.50 euros"
+        assert len(model.requests) == 2
+
+        with pytest.raises(NoAnswer, match="its replies repeat the instruction"):
+            world.run(JsonAgent(price_of, model=ScriptedModel(*[reply] * 9), tool_mode=mode), "?")
+
+    def test_an_echo_of_the_final_request_is_not_asked_for_again(self, world):
+        echo = answer(ECHOES["the final request"])
+        model = ScriptedModel(call("price_of", item="tea"), *[echo] * 9)
+        with pytest.raises(LimitExceeded, match="its replies repeat the instruction"):
+            world.run(JsonAgent(price_of, model=model, max_steps=1), "?")
+        assert len(model.requests) == 2
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "When the task is done, call Ms Meyer.",
+            "3.50 euros. The whole answer, as the person should read it, is that tea costs 3.50 euros and coffee 4.25.",
+            "call final_answer",
+            "42",
+        ],
+    )
+    def test_an_answer_that_shares_words_is_accepted(self, world, text):
+        assert world.run(JsonAgent(price_of, model=ScriptedModel(answer(text))), "?").answer == text
+
+    def test_an_example_in_the_description_of_a_field_is_a_valid_value(self, world):
+        class Note(BaseModel):
+            line: str = Field(description="A sentence, for example: The shop is closed on all Sundays.")
+
+        said = call("final_answer", line="The shop is closed on all Sundays.")
+        assert world.run(JsonAgent(price_of, model=ScriptedModel(said), answer=Note), "?").answer.line.startswith("The")
