@@ -247,7 +247,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         )
 
 
-MAX_CALLS = 16
+MAX_REPLY_CALLS = 16
 """Calls in one reply under the schema of all calls."""
 
 
@@ -259,7 +259,7 @@ def _make_call_schema(tools: Iterable[JsonTool[..., Any]], answer: JsonTool[...,
         definitions |= parameters.pop("$defs", {})
         name = {"type": "string", "enum": [tool.name]}
         forms.setdefault(tool is answer, []).append(_make_object(name=name, arguments=parameters))
-    lists = [_make_list(entries, 1 if is_answer else MAX_CALLS) for is_answer, entries in sorted(forms.items())]
+    lists = [_make_list(entries, 1 if is_answer else MAX_REPLY_CALLS) for is_answer, entries in sorted(forms.items())]
     found = _make_object(calls=lists[0] if len(lists) == 1 else {"anyOf": lists})
     return {**found, "$defs": definitions} if definitions else found
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agentkit import JsonTool, ToolRegistry
-from agentkit.core.errors import AgentkitError, ToolError
+from agentkit.core.errors import AgentkitError, NoAnswer, ToolError
 from agentkit.core.flow import ask, drive
 from agentkit.core.labels import UNKNOWN, remove_delimiters
 from agentkit.core.masking import mask
@@ -29,11 +29,12 @@ from agentkit.models.litellm.streams import ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
 from agentkit.policies.compaction import parse_window
 from agentkit.policies.evidence import find_unsupported
+from agentkit.policies.incomplete_replies import retry_echoes
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.policies.taint.hidden import Handles, UnknownHandle
 from agentkit.policies.taint.origins import Origins, find_addresses, is_public_page
-from agentkit.policies.text_tool_mode import use_text_mode
-from agentkit.testing import ScriptedModel
+from agentkit.policies.text_tool_mode import use_schema_mode, use_text_mode
+from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.lint import lint
 from agentkit.tools.results.result_text import render_result
@@ -102,13 +103,14 @@ def read_described(text):
     lint(JsonTool.from_schema(name="save", description=text, parameters={"type": "object"}, call=print))
 
 
-def read_text_mode(text):
-    model = ScriptedModel(f"<tool_call>{text}</tool_call>")
+def read_reply(text, policy, *, stream=False):
+    model = ScriptedModel(text, text, answer("done"))
 
     def flow():
-        return (yield from ask(AskModel(model, Request([user("?")], TOOLS))))
+        return (yield from ask(AskModel(model, Request([user("?")], TOOLS, stream=stream))))
 
-    list(drive(use_text_mode()(flow())))
+    with suppress(NoAnswer):
+        list(drive(policy(flow())))
 
 
 READERS = {
@@ -128,7 +130,12 @@ READERS = {
     "policies.evidence: results": lambda text: find_unsupported(text, CLAIMS),
     "policies.taint.hidden": read_references,
     "policies.taint.origins": lambda text: (read_origins(text), find_addresses(text), is_public_page(text)),
-    "policies.text_tool_mode": read_text_mode,
+    "policies.incomplete_replies": lambda text: read_reply(text, retry_echoes(["Work through the task with the tools."])),
+    "policies.text_tool_mode": lambda text: read_reply(f"<tool_call>{text}</tool_call>", use_text_mode()),
+    "policies.text_tool_mode: schema": lambda text: read_reply(text, use_schema_mode(), stream=True),
+    "policies.text_tool_mode: calls": lambda text: read_reply(
+        '{"calls": [{"name": "f", "arguments": {"x": ' + text, use_schema_mode(), stream=True
+    ),
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
     "tools.arguments.json_text: incomplete": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
     "tools.arguments.fixes": lambda text: TOOLS["weather"].call_with_raw_arguments(json.dumps({"city": 1, "days": text})),

@@ -110,9 +110,14 @@ class TestSchema:
         write(("price_of", {"item": "a", "unit": "b"}), ("order", {"lines": [{"item": "x", "parts": []}]})),
     ]
     INVALID = [
-        "{}", '{"calls": []}', write(("other", {})), write(("price_of", {})), write(("price_of", {"item": "a", "x": 1})),
-        write(("price_of", {"item": "tea"}), ("final_answer", {"text": "3.50"})), write(("order", {"lines": [{"x": 1}]})),
-    ]  # fmt: skip
+        "{}",
+        '{"calls": []}',
+        write(("other", {})),
+        write(("price_of", {})),
+        write(("price_of", {"item": "a", "x": 1})),
+        write(("price_of", {"item": "tea"}), ("final_answer", {"text": "3.50"})),
+        write(("order", {"lines": [{"x": 1}]})),
+    ]
 
     @pytest.mark.parametrize("text", VALID)
     def test_it_takes_calls_of_the_tools(self, text):
