@@ -29,8 +29,8 @@ from agentkit.models.litellm.streams import ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
 from agentkit.policies.compaction import parse_window
 from agentkit.policies.evidence import find_unsupported
-from agentkit.policies.incomplete_replies import retry_echoes
 from agentkit.policies.long_results import TruncatedResults
+from agentkit.policies.retries import retry_echoes
 from agentkit.policies.taint.hidden import Handles, UnknownHandle
 from agentkit.policies.taint.origins import Origins, find_addresses, is_public_page
 from agentkit.policies.text_tool_mode import use_schema_mode, use_text_mode
@@ -130,7 +130,7 @@ READERS = {
     "policies.evidence: results": lambda text: find_unsupported(text, CLAIMS),
     "policies.taint.hidden": read_references,
     "policies.taint.origins": lambda text: (read_origins(text), find_addresses(text), is_public_page(text)),
-    "policies.incomplete_replies": lambda text: read_reply(text, retry_echoes(["Work through the task with the tools."])),
+    "policies.retries": lambda text: read_reply(text, retry_echoes(["Work through the task with the tools."])),
     "policies.text_tool_mode": lambda text: read_reply(f"<tool_call>{text}</tool_call>", use_text_mode()),
     "policies.text_tool_mode: schema": lambda text: read_reply(text, use_schema_mode(), stream=True),
     "policies.text_tool_mode: calls": lambda text: read_reply(
