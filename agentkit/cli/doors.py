@@ -152,7 +152,7 @@ def _load_agent(target: str) -> "tuple[str, agentkit.JsonAgent[Any]]":
 @click.option("--attempts", default=3, show_default=True, type=click.IntRange(1), help="How often workers try it.")
 @click.option("--cron", metavar="EXPRESSION", help="Submit it again and again: '0 8 * * 1-5'.  Needs --id, its name.")
 @click.option("--wait", is_flag=True, help="Wait for the answer and print it.")
-@click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
+@click.option("--jsonl", "as_events", is_flag=True, help="Print the run as it happens, one JSON object a line.")
 def submit_command(
     question: tuple[str, ...],
     db: str,

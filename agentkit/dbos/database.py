@@ -17,10 +17,10 @@ from importlib.metadata import version
 from typing import Any
 
 from .. import DefinitionError, RunError
-from ..events import Event, EventEncoder, RunEnded, RunFinished
 from ..extend import (
     POSTGRES_SCHEMES,
     SQLITE_SCHEME,
+    Frame,
     Journal,
     JournalError,
     Lease,
@@ -28,6 +28,8 @@ from ..extend import (
     Store,
     close_store,
     create_private,
+    draw_frames,
+    encode_frame,
     is_url,
     open_store,
     without_scheme,
@@ -242,23 +244,19 @@ MAX_UNWRITTEN_EVENTS = 10_000
 
 
 class RunEvents:
-    """The events of one run that are not written yet."""
+    """The frames of one run that are not written yet."""
 
     def __init__(self, run: str, number: int) -> None:
         self._run = run
         self._number = number
-        self._encoder = EventEncoder()
+        self._began = time.perf_counter()
         self._entries = list[dict[str, Any]]()
+        self.listen = draw_frames(self._add)
+        """The listener of the run."""
 
-    def listen(self, event: Event) -> None:
-        """Add an event, as a listener of the run."""
-        if isinstance(event, RunEnded) or len(self._entries) > MAX_UNWRITTEN_EVENTS:
-            return
-        for entry in self._encoder.encode(event):
-            if isinstance(event, RunFinished):  # the journal has the messages
-                figures = {key: value for key, value in entry["result"].items() if key not in ("messages", "trace")}
-                entry = {**entry, "result": figures}
-            self._entries.append(entry)
+    def _add(self, frame: Frame) -> None:
+        if len(self._entries) <= MAX_UNWRITTEN_EVENTS:
+            self._entries.append(encode_frame(frame, time.perf_counter() - self._began))
 
     def take(self) -> Iterator[Statement]:
         """Yield the statement that writes the new events, if there are any."""

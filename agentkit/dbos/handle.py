@@ -225,9 +225,10 @@ class RunHandle:
         return await run_in_thread(lambda: self.status)
 
     def events(self) -> Generator[dict[str, Any], None, None]:
-        """Yield the events as JSON objects, see `agentkit run --jsonl`, up to the end of the run or its next pause.
+        """Yield the frames as JSON objects, as `agentkit run --jsonl`, up to the end of the run or its next pause.
 
-        A worker writes them ten times a second; they are kept for a day.
+        A worker writes them ten times a second; they are kept for a day.  `decode_frame` of `agentkit.extend` reads one
+        back, and every view draws it.  A run that is continued by another worker or tried again opens again.
         """
         reader = _EventReader(self)
         while not reader.is_over:

@@ -21,8 +21,10 @@ from waiting import wait_until
 from agentkit import Paused, RunError, RunStopped, Session
 from agentkit.dbos import Client, Workers
 from agentkit.dbos.handle import work_of
+from agentkit.extend import RunLines, decode_frame
 from agentkit.journal import delete, prune, runs, show
 from agentkit.sessions.journal.location import ConversationBusy
+from agentkit.web.encode import AguiEncoder
 
 RUNS = int(os.environ.get("AGENTKIT_WORKER_RUNS", "24"))
 STEPS = int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
@@ -328,14 +330,20 @@ def check_failure_and_retry(client) -> None:
 
 def check_events(client) -> None:
     handle = client.submit("agent", "effect 3 0.3 e")
-    seen = [(event["event"], time.monotonic()) for event in handle.events()]
-    names = [name for name, _ in seen]
-    assert (names[0], names[-1]) == ("RunStarted", "RunFinished")
-    assert names.count("ToolFinished") == 4  # the answer is a call too
+    seen = [(event, time.monotonic()) for event in handle.events()]
+    frames = [decode_frame(event) for event, _ in seen]
+    names = [event["frame"] for event, _ in seen]
+    assert (names[0], names[-1]) == ("RunOpened", "RunClosed")
+    assert names.count("CallClosed") == 3
+    assert frames[-1].answer == "done e"
+    view = RunLines()
+    assert next(line.text for frame in frames for line in view.read(frame)) == "effect 3 0.3 e"
+    encoder = AguiEncoder("thread", handle.id)
+    assert [event["type"] for frame in frames for event in encoder.encode(frame)][-1] == "RUN_FINISHED"
     assert seen[-1][1] - seen[0][1] > 0.5  # they arrived while the run was working
 
     async def follow():
-        return [event["event"] async for event in handle.aevents()]
+        return [event["frame"] async for event in handle.aevents()]
 
     assert asyncio.run(follow()) == names
 

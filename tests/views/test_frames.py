@@ -1,0 +1,178 @@
+"""One stream of frames: from a live run, lines of a file or a journal, to each view."""
+
+import asyncio
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+import agentkit
+from agentkit import JsonAgent, JsonTool, Paused, Session
+from agentkit.acp.updates import UpdateEncoder
+from agentkit.extend import (
+    LiveView,
+    Remark,
+    astream_frames,
+    decode_frame,
+    draw_frames,
+    encode_frame,
+    find_conversation,
+    frames_of_journaled_run,
+    render_result_data,
+    result_of_frames,
+    stream_frames,
+)
+from agentkit.testing import ScriptedModel, answer, call
+from agentkit.web.encode import AguiEncoder
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def fail(word: str) -> str:
+    """Fail."""
+    raise ValueError(f"no {word}")
+
+
+def an_agent():
+    inner = JsonAgent(add, model=ScriptedModel(call("add", a=2, b=3), answer("five")), description="Adds.")
+    replies = (
+        {**call("sums", query="2 and 3?"), "content": "I ask."},
+        call("fail", word="luck"),
+        answer("It is five."),
+    )
+    return JsonAgent(inner.as_tool("sums"), fail, model=ScriptedModel(*replies))
+
+
+def live(tmp_path):
+    return list(stream_frames(an_agent(), "How much?"))
+
+
+def from_file(tmp_path):
+    file = tmp_path / "lines.jsonl"
+    file.write_text("".join(json.dumps(encode_frame(frame)) + "\n" for frame in live(tmp_path)))
+    return [decode_frame(json.loads(line)) for line in file.read_text().splitlines()]
+
+
+def from_journal(tmp_path):
+    session = Session.open("mine", tmp_path / "runs.db")
+    an_agent().run("How much?", session=session)
+    found = find_conversation("mine", tmp_path / "runs.db")
+    assert found is not None
+    return [frame for _, frame in frames_of_journaled_run(found.runs[0])]
+
+
+SOURCES = [live, from_file, from_journal]
+
+
+@pytest.fixture(params=SOURCES, ids=lambda source: source.__name__)
+def frames(request, tmp_path):
+    return request.param(tmp_path)
+
+
+def test_the_terminal_draws_them(frames):
+    view = LiveView(Console(file=io.StringIO(), width=200))
+    for frame in frames:
+        view.draw(frame)
+    shown = view.console.file.getvalue()
+    for text in ("model    I ask.", "query    [sums] 2 and 3?", "call     [sums] add(a=2, b=3)", "error    fail: "):
+        assert text in shown, text
+    assert "total    " in shown
+
+
+def test_the_page_draws_them(frames):
+    encoder = AguiEncoder("thread", "run")
+    kinds = [event["type"] for frame in frames for event in encoder.encode(frame)]
+    assert (kinds[0], kinds[-1]) == ("RUN_STARTED", "RUN_FINISHED")
+    assert kinds.count("TOOL_CALL_RESULT") == 3
+    assert kinds.count("SUBAGENT_FINISHED") == 1
+
+
+def test_an_editor_draws_them(frames):
+    encoder = UpdateEncoder()
+    updates = [update for frame in frames for update in encoder.encode(frame)]
+    assert len(updates) > 6
+    assert encoder.closed is not None
+    assert encoder.closed.answer == "It is five."
+
+
+def test_they_are_lines_of_json(frames):
+    lines = [json.loads(json.dumps(encode_frame(frame, 1.5))) for frame in frames]
+    assert [decode_frame(line) for line in lines] == frames
+    assert {line["at"] for line in lines} == {1.5}
+
+
+def test_they_make_a_result(frames):
+    data = result_of_frames((number * 0.1, frame) for number, frame in enumerate(frames))
+    lines = [(line.role, line.text) for line in render_result_data(data)]
+    assert lines[0] == ("query", "How much?")
+    assert ("call", 'sums(query="2 and 3?")') in lines
+    assert ("answer", "It is five.") in lines
+    assert data["messages"][-1]["role"] == "tool"
+    (failed,) = [span for span in data["trace"]["spans"] if span.get("error")]
+    assert failed["name"] == "fail"
+    assert "It is five." in agentkit.extend.result_page(data)
+
+
+def kinds_of(world, agent, **how):
+    """Return the kinds of the frames of a run in a world, and what it raised."""
+    kinds = []
+
+    async def collect():
+        async for frame in astream_frames(agent, "How much?", **how):
+            kinds.append(type(frame).__name__)
+
+    try:
+        if world.name == "sync":
+            kinds.extend(type(frame).__name__ for frame in stream_frames(agent, "How much?", **how))
+        else:
+            asyncio.run(collect())
+    except Exception as error:
+        return kinds, error
+    return kinds, None
+
+
+def test_a_run_is_a_stream_of_frames(world, tmp_path):
+    events = []
+    kinds, error = kinds_of(world, an_agent(), listeners=[events.append])
+    assert error is None
+    assert kinds == [type(frame).__name__ for frame in live(tmp_path)]
+    assert kinds[-1] == "RunClosed"
+    assert events, "other listeners get the events, too"
+
+
+def test_the_last_frame_of_a_failed_run_is_its_end(world):
+    tool = JsonTool(fail, on_error="raise")
+    kinds, error = kinds_of(world, JsonAgent(tool, model=ScriptedModel(call("fail", word="luck"))))
+    assert kinds[-1] == "RunClosed"
+    assert isinstance(error, ValueError)
+
+
+def test_a_text_that_is_no_answer_is_a_remark(world):
+    model = ScriptedModel("Let me think.", answer("done"))
+    frames = []
+    world.run(JsonAgent(add, model=model), "How much?", listeners=[draw_frames(frames.append)])
+    assert [frame.text for frame in frames if isinstance(frame, Remark)] == ["Let me think."]
+    assert frames[-1].answer == "done"
+
+
+@pytest.mark.parametrize("line", [{}, {"frame": "Nothing"}, {"frame": "CallOpened"}, {"frame": "Remark", "text": 3}])
+def test_what_is_no_frame_is_refused(line):
+    with pytest.raises(ValueError, match=r"unknown|CallOpened|Remark"):
+        decode_frame(line)
+
+
+def test_what_a_paused_run_waits_for_is_read_back(tmp_path):
+    def send(to: str) -> str:
+        """Send."""
+        return to
+
+    tool = JsonTool(send, effect="danger")
+    frames = []
+    with pytest.raises(Paused):
+        JsonAgent(tool, model=ScriptedModel(call("send", to="ann"))).run("?", listeners=[draw_frames(frames.append)])
+    assert frames[-1].pending[0].is_approval
+    assert [decode_frame(json.loads(json.dumps(encode_frame(frame)))) for frame in frames] == frames
