@@ -12,7 +12,7 @@ from sources import each_path
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "agentkit", "agentkit.events", "agentkit.policies", "agentkit.models", "agentkit.testing", "agentkit.testing.server",
-    "agentkit.acp", "agentkit.dbos", "agentkit.http", "agentkit.journal", "agentkit.mcp", "agentkit.secrets",
+    "agentkit.acp", "agentkit.dbos", "agentkit.extend", "agentkit.http", "agentkit.journal", "agentkit.mcp", "agentkit.secrets",
     "agentkit.telemetry", "agentkit.tools", "agentkit.web",
 }  # fmt: skip
 KEYWORDS = {"agentkit.tools.settings.ToolSettings"}
