@@ -116,10 +116,12 @@ class EditorSession:
             if end.outcome != "paused":
                 return _respond(end)
             if self._is_cancelled:
+                await self._send(client, [*encoder.close()])
                 return _respond(end, "cancelled")
             decided = await self._until_cancelled(self._ask(client, encoder, end.pending, has_forms=has_forms))
             if not decided:
                 is_asked = decided is not None and self._asked is not None
+                await self._send(client, [] if is_asked else [*encoder.close()])
                 return _respond(end, "end_turn" if is_asked else "cancelled")
             content = None
             given = decided

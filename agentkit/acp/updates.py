@@ -24,6 +24,7 @@ Update = Any
 TOOL_KINDS: Mapping[str, schema.ToolKind] = {"read": "read", "idempotent": "edit", "write": "edit", "danger": "execute"}
 """For each effect of a tool: the kind that an editor chooses an icon by; "other" for a tool without one."""
 MAX_TITLE_CHARS = 100
+NOT_FINISHED = "The turn ended before this call had a result."
 WITHDRAWN = "\n\n(The answer above is void: it starts again.)\n\n"
 
 
@@ -38,6 +39,7 @@ class UpdateEncoder:
         self.closed: RunClosed | None = None
         self._names: dict[str, str] = {}
         self._known: set[str] = set()
+        self._open: dict[str, None] = {}
 
     def encode(self, frame: Frame) -> Iterator[Update]:
         """Yield the updates of a frame."""
@@ -58,17 +60,29 @@ class UpdateEncoder:
                 yield self._open_call(frame)
             case CallProgress():
                 yield acp.update_tool_call(frame.id, status="in_progress", content=_texts(frame.text))
+            case CallClosed(waits=True):
+                yield acp.update_tool_call(frame.id, status="pending")
             case CallClosed():
                 status: schema.ToolCallStatus = "failed" if frame.is_error else "completed"
                 shown = _texts(frame.content)
+                self._open.pop(frame.id, None)
                 yield acp.update_tool_call(frame.id, status=status, content=shown, raw_output=frame.content)
             case RunClosed(agent=""):
                 self.closed = frame
+                if frame.outcome != "paused":
+                    yield from self.close()
+
+    def close(self) -> Iterator[Update]:
+        """Yield the last updates of the calls that will have no result in this turn."""
+        for identity in self._open:
+            yield acp.update_tool_call(identity, status="failed", content=_texts(NOT_FINISHED))
+        self._open.clear()
 
     def announce(self, pending: Pending) -> Iterator[Update]:
         """Yield the update that shows a call which waits for a decision, unless it is shown."""
         if pending.id not in self._known:
             self._known.add(pending.id)
+            self._open[pending.id] = None
             arguments = _read_arguments(pending.call.arguments)
             shown = {"status": "pending", "raw_input": arguments, "content": write_pending(pending)}
             yield acp.start_tool_call(pending.id, self.title_of(pending), kind="execute", **shown)
@@ -84,6 +98,7 @@ class UpdateEncoder:
         title = self._title(frame.agent, frame.name, frame.arguments)
         start = acp.update_tool_call if frame.id in self._known else acp.start_tool_call
         self._known.add(frame.id)
+        self._open[frame.id] = None
         return start(frame.id, title=title, kind=kind, status="in_progress", raw_input=arguments)
 
     def _title(self, agent: str, name: str, arguments: str) -> str:

@@ -54,6 +54,7 @@ class AguiEncoder:
         self._texts = 0
         self._open_text = ""
         self._open_thought = ""
+        self._asking: set[str] = set()
         self.is_open = False
         self.is_closed = False
 
@@ -161,7 +162,12 @@ class AguiEncoder:
 
     def _call(self, frame: CallOpened | CallClosed) -> Iterator[Json]:
         shared = {"toolCallId": frame.id, "subagentRunId": frame.agent or None}
-        if isinstance(frame, CallOpened):
+        if isinstance(frame, CallClosed) and frame.waits:
+            self._asking.add(frame.id)
+        elif isinstance(frame, CallOpened):
+            if frame.id in self._asking:  # it runs again, with its answer
+                self._asking.discard(frame.id)
+                return
             yield from self._end_texts()
             yield {"type": "TOOL_CALL_START", **shared, "toolCallName": frame.name}
             yield {"type": "TOOL_CALL_ARGS", **shared, "delta": frame.arguments}

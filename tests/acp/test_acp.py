@@ -122,6 +122,13 @@ def agent_of(*tools, replies, **settings):
     return JsonAgent(*tools, model=ScriptedModel(*replies), **settings)
 
 
+def states_of(editor):
+    """Return the states that the editor was told of calls, in their order."""
+    return [
+        (update.tool_call_id, update.status) for update in editor.of((schema.ToolCallStart, schema.ToolCallProgress))
+    ]
+
+
 async def begin(client):
     return (await client.new_session("/")).session_id
 
@@ -245,6 +252,12 @@ async def test_a_question_is_asked_in_a_form_where_the_editor_has_forms():
     ((text, form),) = editor.asked
     assert (text, form.required, form.properties["answer"].type) == ("How many nights in Rome?", ["answer"], "integer")
     assert (response.stop_reason, editor.text) == ("end_turn", "2 nights")
+    assert states_of(editor) == [
+        ("call_1_1", "in_progress"),
+        ("call_1_1", "pending"),
+        ("call_1_1", "in_progress"),
+        ("call_1_1", "completed"),
+    ]
 
 
 async def measure() -> str:
@@ -304,6 +317,7 @@ async def test_cancel_stops_a_call_and_the_session_continues():
             await ask(client, session)
         await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
+        assert states_of(editor)[-1] == ("call_1_1", "failed")
         assert (await ask(client, session, "Again")).stop_reason == "end_turn"
     assert editor.text == "Here I am."
 
@@ -318,6 +332,7 @@ async def test_cancel_ends_a_turn_that_waits_for_a_permission_and_the_call_does_
         await editor.until(lambda: editor.permissions)
         await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
+        assert states_of(editor) == [("call_1_1", "pending"), ("call_1_1", "failed")]
         await ask(client, session, "Leave it.")
     assert editor.text == "Well."
     assert "4.0 to Ada" not in str(editor.updates)

@@ -146,6 +146,21 @@ def test_a_question_is_an_interrupt_with_a_schema():
     assert of(events, "TOOL_CALL_RESULT")[0]["content"] == "2 nights"
 
 
+def test_a_call_that_asks_has_one_result_and_that_is_the_last():
+    replies = [call("book", city="Rome"), answer("done")]
+    with client_of(book, replies=replies) as client:
+        events = ask(client)
+        assert not of(events, "TOOL_CALL_RESULT")
+        (interrupt,) = events[-1]["outcome"]["interrupts"]
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": 2}]
+        (result,) = of(ask(client, None, resume=resume), "TOOL_CALL_RESULT")
+    assert result["content"] == "2 nights"
+    with client_of(book, replies=replies, on_question=lambda question: 3) as client:
+        events = ask(client)
+    kinds = [event["type"] for event in events if event["type"].startswith("TOOL_CALL")]
+    assert kinds == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"]
+
+
 def test_an_interrupt_of_an_agent_inside_a_tool():
     desk = JsonAgent(
         refund, model=ScriptedModel(call("refund", customer="Ada", euros=4), answer("ok")), description="Pays."
