@@ -50,7 +50,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What requests used: counts of requests and tokens, and `cost` in dollars (None where a price is unknown)."""
+    """What requests used: counts of requests and tokens, and `cost` in dollars (None where a price is unknown).
+
+    The input tokens include those that were read from a cache (`cached_tokens`) and written to one
+    (`cache_creation_tokens`); the output tokens include `reasoning_tokens`.
+    """
 
     requests: int = 0
     input_tokens: int = 0
@@ -58,6 +62,7 @@ class Usage:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float | None = 0.0
+    cache_creation_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         cost = None if self.cost is None or other.cost is None else self.cost + other.cost
@@ -68,6 +73,7 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
             cost,
+            self.cache_creation_tokens + other.cache_creation_tokens,
         )
 
     def as_dict(self) -> dict[str, Any]:

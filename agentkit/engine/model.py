@@ -49,12 +49,14 @@ class Reply:
         usage: What the request used.
         finish_reason: Why the model stopped, in the provider's word.
         model: The name of the model that replied.
+        id: The provider's id of the reply, "" without one.
     """
 
     message: Message
     usage: Usage = field(default_factory=lambda: Usage(requests=1))
     finish_reason: str | None = None
     model: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,7 @@ class Recorder(Protocol):
 
     content: bool
     agent_name: str
+    agent_id: str
     tracer: trace.Tracer
 
     def record(self, metric: str, value: float, attributes: Attributes, context: Any = None) -> None:
@@ -145,6 +146,7 @@ def usage_attributes(usage: Usage) -> Attributes:
         names.INPUT_TOKENS: usage.input_tokens,
         names.OUTPUT_TOKENS: usage.output_tokens,
         names.CACHED_TOKENS: usage.cached_tokens or None,
+        names.CACHE_CREATION_TOKENS: usage.cache_creation_tokens or None,
         names.REASONING_TOKENS: usage.reasoning_tokens or None,
         names.COST: usage.cost,
     }
@@ -189,6 +191,7 @@ class ChatSpan:
         def describe() -> Attributes:
             return {
                 names.RESPONSE_MODEL: reply.model or None,
+                names.RESPONSE_ID: reply.id or None,
                 names.FINISH_REASONS: [reply.finish_reason] if reply.finish_reason else None,
                 names.FIRST_CHUNK_SECONDS: self._first_chunk,
                 **usage_attributes(reply.usage),
@@ -233,6 +236,8 @@ class RunSpans:
         self._finish_reason: str | None = None
         name = run.agent_name or recorder.agent_name
         self._agent: Attributes = {names.AGENT_NAME: name} if name else {}
+        if recorder.agent_id and not run.agent_name:
+            self._agent[names.AGENT_ID] = recorder.agent_id
         if (outer := enclosing(EnclosingObserver)) and isinstance(outer.observer, RunSpans):
             outer.observer._inner.setdefault(outer.call, []).append(self)
 
@@ -418,6 +423,7 @@ class Telemetry:
         content: Record messages, arguments and results as well, secrets masked.  Default: the environment variable
             OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, else no.
         agent_name: The name of an agent that no other one uses; agents inside tools have their tool's name.
+        agent_id: The id of that agent, if it has one: in your database, or at a provider.
         tracer_provider: Where spans go; default: OpenTelemetry's global provider.
         meter_provider: Where metrics go; default: OpenTelemetry's global provider.
     """
@@ -427,6 +433,7 @@ class Telemetry:
         *,
         content: bool | None = None,
         agent_name: str = "",
+        agent_id: str = "",
         tracer_provider: "trace.TracerProvider | None" = None,
         meter_provider: "metrics.MeterProvider | None" = None,
     ) -> None:
@@ -434,6 +441,7 @@ class Telemetry:
             content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() in ("1", "true")
         self.content = content
         self.agent_name = agent_name
+        self.agent_id = agent_id
         self.tracer = trace.get_tracer("agentkit", tracer_provider=tracer_provider)
         meter = metrics.get_meter("agentkit", meter_provider=meter_provider)
         self._histograms = {

@@ -16,13 +16,15 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 import agentkit.telemetry
 from agentkit import DefinitionError, JsonAgent, ModelError, Paused, RunError, Session, ask_question, tool
 from agentkit.events import SubRun, ToolStarted
 from agentkit.journal import show
 from agentkit.secrets import hide
-from agentkit.telemetry import Telemetry
+from agentkit.telemetry import Telemetry, names
 from agentkit.telemetry.names import name_provider
 from agentkit.testing import Recording, ScriptedModel, answer, call
 from agentkit.testing.server import ModelServer
@@ -74,7 +76,7 @@ REQUIRED = {
         "gen_ai.agent.description": "A calculator.", "gen_ai.request.temperature": 0.5, "gen_ai.request.seed": 7,
         "gen_ai.request.max_tokens": 90, "gen_ai.request.stop_sequences": ("END",), "gen_ai.usage.input_tokens": 23,
         "gen_ai.usage.output_tokens": 9, "gen_ai.usage.cache_read.input_tokens": 8, "server.address": "127.0.0.1",
-        "gen_ai.response.finish_reasons": ("tool_calls",), "gen_ai.agent.name": "sums",
+        "gen_ai.response.finish_reasons": ("tool_calls",), "gen_ai.agent.name": "sums", "gen_ai.agent.id": "agent-7",
     },
     "chat gpt-4o-mini": {
         "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o-mini",
@@ -90,10 +92,35 @@ REQUIRED = {
 """For each span: attributes that the GenAI conventions require or recommend, and their values in the run below."""
 PRESENT = {
     "invoke_agent": ["gen_ai.conversation.id", "server.port"],
-    "chat gpt-4o-mini": ["gen_ai.conversation.id", "gen_ai.response.model", "server.port"],
+    "chat gpt-4o-mini": ["gen_ai.conversation.id", "gen_ai.response.model", "gen_ai.response.id", "server.port"],
     "execute_tool add": ["gen_ai.tool.call.id"],
 }
 CONTENT = ["input.messages", "output.messages", "system_instructions", "tool.definitions", "tool.call.arguments"]
+
+
+NEWER = {"gen_ai.invoke_agent.duration", "gen_ai.execute_tool.duration", "moonshot_ai"}
+"""Names of the conventions' own repository that the package of names does not have yet."""
+
+
+def test_the_names_are_those_of_the_newest_conventions():
+    known = {value for place in (gen_ai_attributes, gen_ai_metrics) for value in vars(place).values() if is_name(value)}
+    own = {*filter(is_name, vars(names).values()), *names.REQUEST_OPTIONS.values()}
+    assert own - known <= NEWER
+    operations = {value.value for value in gen_ai_attributes.GenAiOperationNameValues}
+    assert {names.INVOKE_AGENT, names.CHAT, names.EXECUTE_TOOL} <= operations
+    providers = {value.value for value in gen_ai_attributes.GenAiProviderNameValues}
+    assert {*names.PROVIDER_NAMES.values(), *names.MODEL_FAMILIES.values()} - providers <= NEWER
+
+
+def is_name(value):
+    return isinstance(value, str) and value.startswith("gen_ai.")
+
+
+def test_tokens_that_were_written_to_a_cache_are_reported(otel):
+    usage = {"input_tokens": 11, "cached_tokens": 2, "cache_creation_tokens": 7}
+    JsonAgent(add, model=ScriptedModel({**answer("x"), "usage": usage}), telemetry=otel.settings()).run("?")
+    for span in otel.spans():
+        assert span.attributes["gen_ai.usage.cache_creation.input_tokens"] == 7
 
 
 def test_the_spans_have_what_the_conventions_require(otel, world):
@@ -112,7 +139,7 @@ def test_the_spans_have_what_the_conventions_require(otel, world):
             seed=7,
             max_tokens=90,
             stop="END",
-            telemetry=otel.settings(agent_name="sums"),
+            telemetry=otel.settings(agent_name="sums", agent_id="agent-7"),
         )
         world.run(agent, "1 + 2?")
     spans = otel.spans()

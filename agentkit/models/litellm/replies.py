@@ -215,11 +215,17 @@ class Route:
         return cls(name, provider, model, prices, flags)
 
     def build_reply(
-        self, message: Message, finish_reason: str | None, usage: Usage, model: str | None, native: str | None = None
+        self,
+        message: Message,
+        finish_reason: str | None,
+        usage: Usage,
+        model: str | None,
+        native: str | None = None,
+        identity: str | None = None,
     ) -> Reply:
         """Return the `Reply` for a complete message, from litellm's finish reason.
 
-        `native` is the provider's own stop reason, where litellm hides it.
+        `native` is the provider's own stop reason, where litellm hides it, and `identity` the id of the reply.
         """
         if native and finish_reason == "content_filter" and not message["content"]:
             message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")
@@ -229,7 +235,7 @@ class Route:
             finish_reason = "tool_calls" if message.get("tool_calls") else "stop"
         message["provider"] = self.provider
         name = (model or self.model).removeprefix(self.provider + "/")
-        return Reply(message, usage, finish_reason, name)
+        return Reply(message, usage, finish_reason, name, identity or "")
 
     def read_usage(self, reported: Any, cost: Any = None) -> Usage:
         """Return the tokens and the cost of one request; `reported` is litellm's usage object, or None (groq).
@@ -253,6 +259,7 @@ class Route:
             cached_tokens=cached,
             reasoning_tokens=_read_detail(reported, "completion_tokens_details", "reasoning_tokens"),
             cost=cost,
+            cache_creation_tokens=written,
         )
 
 
@@ -265,7 +272,7 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     restore_reasoning(message, body)
     native = read_native_reason(body) if isinstance(body, str) else None
     usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response))
-    return route.build_reply(message, choice.finish_reason, usage, response.model, native)
+    return route.build_reply(message, choice.finish_reason, usage, response.model, native, response.id)
 
 
 def _find_proxy_cost(response: Any) -> float | None:

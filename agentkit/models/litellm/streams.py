@@ -298,6 +298,7 @@ class StreamAssembler:
         self._usage: Any = None
         self._finish_reason: str | None = None
         self._model: str | None = None
+        self._id: str | None = None
         self._has_choices = False
 
     def add(self, chunk: Any) -> Iterator[Delta | Signal]:
@@ -312,6 +313,7 @@ class StreamAssembler:
                 self._add_usage(usage)
                 moved = True
             self._model = self._model or chunk.model
+            self._id = self._id or chunk.id
             for choice in (chunk.choices or ())[:1]:
                 moved = moved or not self._has_choices or bool(choice.finish_reason)
                 self._has_choices = True
@@ -397,7 +399,7 @@ class StreamAssembler:
             self._refusal.append(source.refusal)
         usage = self._route.read_usage(source.usage or self._usage, source.cost)
         return self._route.build_reply(
-            self._build_message(), self._finish_reason, usage, self._model, source.native_reason
+            self._build_message(), self._finish_reason, usage, self._model, source.native_reason, self._id
         )
 
     def _build_message(self) -> Message:

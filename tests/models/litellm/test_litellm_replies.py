@@ -70,7 +70,9 @@ def test_anthropic_s_cache_is_priced_for_reading_and_for_writing(play: Play, str
     with ModelServer({"body": anthropic_body([{"type": "text", "text": "hello"}], counts)}) as server:
         _, reply = play(Provider("anthropic").at(server), HI)
     cost = (10 * 3 + 100 * 0.3 + 1000 * 3.75 + 5 * 15) / 1e6
-    assert reply.usage == Usage(1, 1110, 5, cached_tokens=100, cost=pytest.approx(cost))
+    tokens = {"cached_tokens": 100, "cache_creation_tokens": 1000}
+    assert reply.usage == Usage(1, 1110, 5, cost=pytest.approx(cost), **tokens)
+    assert reply.id
 
 
 def test_groq_may_leave_the_usage_out(play: Play) -> None:
