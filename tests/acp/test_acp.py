@@ -123,7 +123,7 @@ def agent_of(*tools, replies, **settings):
 
 
 def states_of(editor):
-    """Return the states that the editor was told of calls, in their order."""
+    """Return the states of calls that the editor got, in their order."""
     return [
         (update.tool_call_id, update.status) for update in editor.of((schema.ToolCallStart, schema.ToolCallProgress))
     ]
