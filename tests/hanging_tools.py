@@ -4,7 +4,7 @@ import asyncio
 import threading
 from typing import Any
 
-from agentkit import JsonAgent, RunContext, ToolCall, ToolRegistry
+from agentkit import JsonAgent, Limits, RunContext, ToolCall, ToolRegistry
 from agentkit.core.flow import Event, Flow, apply_policies, ask
 from agentkit.core.messages import Message, pending_calls
 from agentkit.policies.timeouts import limit_tool_time
@@ -98,7 +98,7 @@ def agent_calling(*names: str, tools: Any, after: tuple[Any, ...] = (), timeout:
     """Return an agent whose model calls these tools in its first turn, and then answers twice."""
     first = [{"id": f"c{place}", "name": name, "arguments": {}} for place, name in enumerate(names)]
     model = ScriptedModel({"tool_calls": first}, *after, answer("the end"), answer("once more"))
-    return JsonAgent(*tools, model=model, tool_timeout=timeout, **settings)
+    return JsonAgent(*tools, model=model, limits=Limits(tool_seconds=timeout), **settings)
 
 
 def results_of(history: list[Message]) -> dict[str, str]:

@@ -1,9 +1,11 @@
 """The agent: tools, a model and a conversation, called like a function; and the agent as a tool of another agent."""
 
 import os
+import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
@@ -19,12 +21,10 @@ from ..engine.model import Model
 from ..engine.result import Result, RunFinished
 from ..policies.answer_checks import Check
 from ..policies.consult import Decide
-from ..policies.limits import Limits
-from ..policies.long_results import MAX_RESULT_CHARS
+from ..policies.limits import DEFAULT_LIMITS, UNSET, Limits, join_limits
 from ..policies.questions import Respondents
 from ..policies.retries import WAITS
 from ..policies.taint.policy import UntrustedSetting
-from ..policies.timeouts import DEFAULT_TOOL_SECONDS
 from ..schemas import check_description, check_name
 from ..sessions.journal.location import JournalErrors, JournalLocation, resolve_journal
 from ..sessions.session import Session
@@ -56,7 +56,7 @@ from .options import (
 )
 from .pipeline import split_tools
 from .runner import afinish_run, astream_run, finish_run, stream_run
-from .spec import AgentSpec, Settings, SpecPart, ToolMode, ToolSelector, list_listeners
+from .spec import AgentSpec, Settings, SpecPart, ToolMode, ToolSelector, list_listeners, take_flat_limits
 
 T = TypeVar("T", default=str)
 
@@ -75,11 +75,10 @@ class JsonAgent(Generic[T]):
         description: The role of the agent; the instruction begins with it.
         answer: The type of the answer, any that pydantic can validate, or a function that returns the answer and whose
             parameters the model fills.  For a union, write `cast` for type checkers.
-        max_steps: Requests that a run may make before the final request.
-        limits: `Limits(tokens=, seconds=, dollars=, tool_calls=)` of a run.
+        max_steps: Requests that a run may make before the final request: `Limits(steps=)`, 50 by default.
+        limits: `Limits(steps=, tokens=, seconds=, dollars=, tool_calls=)` of a run, and
+            `Limits(tool_seconds=, request_seconds=, result_chars=)` of calls, requests and results.
         retries: Times that a request is repeated after a transient failure.
-        request_timeout: Seconds for a reply, or for each piece of a streamed one; a model object: for the whole reply.
-        tool_timeout: Seconds for a tool call whose tool sets no timeout; None for no timeout.
         fallback_models: Models that are tried in this order when the first one fails.
         max_concurrency: Simultaneous requests to the model, all agents of the process together.
         requests_per_minute: Requests to the model per minute, all agents of the process together.
@@ -94,7 +93,6 @@ class JsonAgent(Generic[T]):
         tool_mode: For models without tool calling, "schema": a reply is calls as JSON under one schema over all
             tools, which most servers enforce; or "text": calls are written as text.  "auto" uses "schema" for models
             known to have none, and for one on an address of yours whose first reply makes no call.
-        max_result: Characters of a tool's result that the model gets at first; it can read the rest.
         deps: The value that tools get for parameters of type `RunContext` or `Injected[...]`, hidden from the model.
         handoffs: Agents to which the model can transfer the conversation, by name.
         policies: Policies of every run; the first one sees an effect first.
@@ -126,11 +124,9 @@ class JsonAgent(Generic[T]):
         model: str | Model | None = None,
         description: str = "",
         answer: type[T] | Callable[..., T] = cast(Any, str),  # noqa: B008
-        max_steps: int = 50,
+        max_steps: int = UNSET,
         limits: Limits | None = None,
         retries: int = len(WAITS),
-        request_timeout: float | None = None,
-        tool_timeout: float | None = DEFAULT_TOOL_SECONDS,
         fallback_models: Sequence[str | Model] = (),
         max_concurrency: int | None = None,
         requests_per_minute: int | None = None,
@@ -141,7 +137,6 @@ class JsonAgent(Generic[T]):
         checks: Sequence[Check] = (),
         repair: RepairMode = "safe",
         tool_mode: ToolMode = "auto",
-        max_result: int = MAX_RESULT_CHARS,
         deps: Any = None,
         handoffs: Mapping[str, Any] | None = None,
         policies: Sequence[Policy] = (),
@@ -155,28 +150,28 @@ class JsonAgent(Generic[T]):
         more, select = split_tools(tools)
         agents = check_handoffs(handoffs)
         registered, toolsets = split_toolsets((functions, more, make_handoff_tools(agents)))
+        if max_steps is not UNSET:
+            options["max_steps"] = max_steps
+        flat = take_flat_limits(options, warns=partial(warnings.warn, category=DeprecationWarning, stacklevel=3))
+        grouped = join_limits(DEFAULT_LIMITS, limits, flat)
         settings = Settings(
-            limits=limits,
+            limits=grouped,
             tool_mode=tool_mode,
             policies=policies,
             checks=checks,
             on_question=on_question,
             requests_per_minute=requests_per_minute,
             telemetry=resolve_telemetry(telemetry),
-            tool_timeout=tool_timeout,
-            max_result=max_result,
             max_concurrency=max_concurrency,
             approve=approve,
             untrusted=untrusted,
-            max_steps=max_steps,
-            request_timeout=request_timeout,
             sequential=sequential,
             retries=retries,
         )
         self.spec = AgentSpec(
             tools=ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair),
             settings=settings,
-            backends=Backends(options, request_timeout, list_models(fallback_models)),
+            backends=Backends(options, grouped.request_seconds, list_models(fallback_models)),
             extract=extract_value,
             toolsets=toolsets,
             select=select,
@@ -407,7 +402,8 @@ async def extract_value(spec: AgentSpec, kind: Any, question: str, text: str, ru
     Raises:
         ToolError: The model gave no answer of this type.
     """
-    settings = replace(spec.settings, untrusted="values", checks=(), policies=(), max_steps=MAX_STEPS)
+    limits = replace(spec.settings.limits, steps=MAX_STEPS)
+    settings = replace(spec.settings, untrusted="values", checks=(), policies=(), limits=limits)
     reader = replace(
         spec,
         tools=ToolRegistry(answer=make_answer_tool(kind)),

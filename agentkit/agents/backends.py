@@ -1,5 +1,6 @@
 """From the name of a model to its backend."""
 
+import math
 import os
 import re
 import sys
@@ -16,6 +17,7 @@ from ..models.litellm.importing import begin_import
 from ..models.litellm.model import LiteLLMModel
 from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS
 from ..models.offline import OfflineModel
+from ..policies.limits import UNSET
 from ..tools.settings import check_timeout
 
 MODEL_VARIABLE = "AGENTKIT_MODEL"
@@ -74,13 +76,13 @@ class Backends:
     """The backends of one agent, each created once.
 
     `options` are those of every model that litellm serves.  Keys, addresses and headers belong to the first model's
-    account; models of other providers do not get them.  `timeout` is in seconds for a reply.
+    account; models of other providers do not get them.  `timeout` is in seconds for a reply, None for no limit.
     """
 
     def __init__(
-        self, options: dict[str, Any], timeout: float | None = None, fallbacks: Sequence[str | Model] = ()
+        self, options: dict[str, Any], timeout: float | None = UNSET, fallbacks: Sequence[str | Model] = ()
     ) -> None:
-        self.options = MaskedDict(options if timeout is None else {"timeout": timeout, **options})
+        self.options = MaskedDict(options if timeout is UNSET else {"timeout": timeout or math.inf, **options})
         self._given = frozenset(options)
         self.for_run: frozenset[str] = frozenset()
         self.fallbacks = fallbacks
@@ -99,6 +101,13 @@ class Backends:
             derived.for_run = frozenset(options)
             derived._notices = self._notices
         return self._derived[key]
+
+    def with_timeout(self, seconds: float | None) -> "Backends":
+        """Return backends with another time for a reply."""
+        for_run = self.for_run
+        derived = self.with_options({"timeout": seconds or math.inf})
+        derived.for_run = for_run
+        return derived
 
     def check_options(self, first: str | Model | None, names: Iterable[str]) -> None:
         """Check the options, the keywords of `JsonAgent` that are not among its parameters (`names`).

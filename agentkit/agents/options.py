@@ -14,7 +14,7 @@ from ..core.labels import USER, Label, with_label
 from ..core.messages import Message, ToolCall, user
 from ..core.parts import Query, read_query
 from ..engine.model import Model
-from ..policies.limits import Limits
+from ..policies.limits import FLAT_NAMES, Limits
 from ..policies.pending import Decision, Given, StoredDecision, join_given
 from ..policies.taint.origins import EnclosingCall
 from ..sessions.journal.location import Journal, JournalErrors, JournalLocation, resolve_journal
@@ -129,7 +129,7 @@ class ReplayOptions(TypedDict, total=False):
 
 
 _AGENT_OPTIONS = {option.name for option in fields(Settings)}
-_AGENT_OPTIONS |= {"tools", "description", "answer", "fallback_models", "handoffs"}
+_AGENT_OPTIONS |= {*FLAT_NAMES, "tools", "description", "answer", "fallback_models", "handoffs"}
 
 
 def make_request(agent: Agent, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:

@@ -111,6 +111,7 @@ def policies_of_run(
     `recorded` are the messages of a run that is replayed.
     """
     settings = spec.settings
+    limits = settings.limits
     backends = spec.backends
     inputs = session.inputs
     hiding: tuple[Policy, ...] = ()
@@ -120,11 +121,11 @@ def policies_of_run(
         hiding = (hide_untrusted(run.history, session.cut, extract, context, inputs=inputs, keeping=kept),)
     return (
         *settings.policies,
-        truncate_results(session.cut, settings.max_result),
+        truncate_results(session.cut, limits.result_chars),
         *hiding,
         # after the truncation: the delimiters enclose what is shown
         guard_untrusted(run.history, setting=settings.untrusted, inputs=inputs, recorded=recorded),
-        _limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
+        _limit_tool_time(limits.tool_seconds, sequential=settings.sequential),
         request_final_answer(context),
         _DETECT_LOOPS,
         approve(settings.approve, inputs),  # no question about a call that will not run
@@ -140,9 +141,9 @@ def policies_of_run(
         # outside of the fallback: the model that is asked decides about its tool mode
         *([_TOOL_MODES[settings.tool_mode]] if settings.tool_mode != "text" else []),
         *_send_requests(settings.retries, settings.max_concurrency, settings.requests_per_minute),
-        *([limit_reply_time(settings.request_timeout)] if settings.request_timeout else []),
+        *([limit_reply_time(limits.request_seconds)] if limits.request_seconds else []),
         # next to the model: it sees every request that is made
-        limit(settings.limits, settings.max_steps, run.budgets, run.spent),
+        limit(limits, before=run.budgets, spent=run.spent),
         # outside of the limits: a call that runs again with its answers counts once
         answer_questions(settings.on_question, inputs),
     )

@@ -231,8 +231,8 @@ class Run:
 
     def _result(self, answer: T, stopped: str, error: str = "") -> Result[T]:
         if self.budgets:
-            limits = {name: getattr(self.budgets[0].limits, name) for name in LIMIT_NAMES}
-            self.trace.limits = {name: limit for name, limit in limits.items() if limit is not None}
+            limits = self.budgets[0].limits.given
+            self.trace.limits = {name: limits[name] for name in LIMIT_NAMES if limits[name] is not None}
         return Result(
             answer,
             list(self.history),

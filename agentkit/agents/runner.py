@@ -295,7 +295,8 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
         if request.record is not None:
             setup = Setup.of(spec.instruction, spec.tools)
             plain = {key: value for key, value in spec.all_settings.items() if isinstance(value, str | int | float)}
-            about = {"stream": request.stream, "settings": plain}
+            limits = {name: value for name, value in spec.settings.limits.given.items() if value is not None}
+            about = {"stream": request.stream, "settings": plain | {"limits": limits}}
             recording = open_recording(
                 session, request.record, request.query, run.model, setup, run_id=run.run_id, about=about
             )

@@ -17,13 +17,12 @@ from ..core.masking import MaskedDict, masked_repr
 from ..engine.model import Model
 from ..policies.answer_checks import Check, check_arity
 from ..policies.consult import Decide
-from ..policies.limits import Limits
+from ..policies.limits import FLAT_NAMES, Limits, join_limits
 from ..policies.questions import Respondents
 from ..policies.taint.policy import UntrustedSetting
 from ..sessions.journal.location import JournalLocation
 from ..sessions.session import Session
 from ..tools.registry import ToolRegistry
-from ..tools.settings import check_timeout
 from ..tools.toolset import Toolset
 from ..views.log import log_event
 from .backends import Backends, preload
@@ -48,12 +47,9 @@ def _integer_from(least: int, *, or_none: bool = False) -> tuple[Callable[[Any],
 
 
 _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "max_steps": _integer_from(1),
     "retries": _integer_from(0),
-    "max_result": _integer_from(1),
     "max_concurrency": _integer_from(1, or_none=True),
     "requests_per_minute": _integer_from(1, or_none=True),
-    "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(tokens=..., seconds=...) or None"),
     "approve": (lambda value: value in (None, "ask") or callable(value), 'a function of the call, "ask" or None'),
     "on_question": (
         lambda value: value in (None, "ask") or callable(value),
@@ -72,11 +68,8 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
 class Settings:
     """The settings of an agent's runs; the docstring of `JsonAgent` describes them."""
 
-    max_steps: int
-    limits: Limits | None
+    limits: Limits
     retries: int
-    request_timeout: float | None
-    tool_timeout: float | None
     sequential: bool
     max_concurrency: int | None
     requests_per_minute: int | None
@@ -85,7 +78,6 @@ class Settings:
     checks: Sequence[Check]
     tool_mode: ToolMode
     untrusted: UntrustedSetting
-    max_result: int
     policies: Sequence[Policy]
     telemetry: Instrument | Literal[False] | None = None
     """False for none, None if the agent leaves it open."""
@@ -96,10 +88,6 @@ class Settings:
             object.__setattr__(self, name, check_functions(name, getattr(self, name)))
         for check in self.checks:
             check_arity(check)
-        for name in ("request_timeout", "tool_timeout"):
-            if (seconds := getattr(self, name)) == "agent":
-                raise DefinitionError(f'{name} must be a number of seconds, or None; "agent" is for a tool\'s timeout')
-            check_timeout(seconds, name)
 
 
 @dataclass(frozen=True)
@@ -139,7 +127,8 @@ class AgentSpec:
     @cached_property
     def all_settings(self) -> Mapping[str, Any]:
         """The settings of runs and of the model; secrets are masked where they are shown."""
-        return MaskedDict({**vars(self.settings), "handoffs": self.handoffs, **self.backends.options})
+        steps = {"max_steps": self.settings.limits.steps}
+        return MaskedDict({**vars(self.settings), **steps, "handoffs": self.handoffs, **self.backends.options})
 
     def check(self, names: Iterable[str]) -> None:
         """Check the tools, the texts and the options of a new agent, and begin to load the backend of its model.
@@ -166,9 +155,11 @@ class AgentSpec:
             return self
         listeners = (*self.listeners, *check_functions("listeners", options.pop("listeners", ())))
         policies = (*self.settings.policies, *check_functions("policies", options.pop("policies", ())))
-        changed = {name: options.pop(name) for name in ("limits", "max_steps") if name in options}
-        own = replace(self.settings, **changed, policies=policies)
+        limits = join_limits(self.settings.limits, options.pop("limits", Limits()), take_flat_limits(options))
+        own = replace(self.settings, limits=limits, policies=policies)
         backends = self.backends.with_options(options)
+        if limits.request_seconds != self.settings.limits.request_seconds:
+            backends = backends.with_timeout(limits.request_seconds)
         return replace(self, deps=deps, listeners=listeners, settings=own, backends=backends)
 
 
@@ -208,6 +199,26 @@ class SpecPart(Generic[V]):
 
 
 _assignments = threading.Lock()
+
+
+def take_flat_limits(options: dict[str, Any], *, warns: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Remove and return the limits among options; `warns` is called with the text for one that is now in `Limits`.
+
+    Raises:
+        DefinitionError: `max_steps` is not an integer above 0.
+    """
+    flat = {name: options.pop(name) for name in FLAT_NAMES if name in options}
+    steps = flat.get("max_steps", 1)
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        raise DefinitionError(f"max_steps must be an integer >= 1, got {steps!r:.80}")
+    for name in flat.keys() - {"max_steps"}:
+        if warns is not None:
+            is_default = name == "request_timeout" and flat[name] is None
+            remedy = "leave it out" if is_default else f"write limits=Limits({FLAT_NAMES[name]}={flat[name]!r})"
+            warns(f"{name}= is deprecated: {remedy}")
+    if flat.get("request_timeout", 0) is None:
+        del flat["request_timeout"]  # it was the time of the backend
+    return flat
 
 
 def list_listeners(given: Any) -> tuple[Any, ...]:

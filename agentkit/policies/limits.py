@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, Literal, TypeVar
 
 from ..core.enclosing import enclosing
@@ -29,46 +30,112 @@ FINAL_REQUEST_SHARE = 0.2
 
 FINAL_REQUEST_GROWTH = 1.5
 """The cost of the final request as a multiple of the current one's: the conversation is longer then."""
-_LIMIT_TYPES = {"steps": int, "tokens": int, "seconds": int | float, "dollars": int | float, "tool_calls": int}
-LIMIT_NAMES = tuple(_LIMIT_TYPES)
-"""The limits of `Limits`, without what else it says."""
+LIMIT_NAMES = ("steps", "tokens", "seconds", "dollars", "tool_calls")
+"""The limits of a run as a whole: what it may use before its final request."""
+_WHOLE_NUMBERS = {"steps", "tokens", "tool_calls", "result_chars"}
+
+
+class Unset(Enum):
+    """The value of a limit that is not given."""
+
+    UNSET = "unset"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+UNSET: Any = Unset.UNSET
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a run may use before its final request; None is no limit.
+    """What a run, a call and a request may use; None is no limit.
 
-    Tokens, dollars and tool calls of agents that run inside of tools count as well.
+    A limit that is not given is that of the agent; one that the agent does not have either has the default.  At a limit
+    of the run, the final request follows.  Tokens, dollars and tool calls of agents that run inside of tools count too.
 
     Args:
-        steps: Model requests; by default, the agent's `max_steps`.
-        tokens: Input and output tokens.
-        seconds: Time, the final request included: a fifth is reserved for it.
+        steps: Model requests of a run; default: 50.
+        tokens: Input and output tokens of a run.
+        seconds: Time of a run, the final request included: a fifth is reserved for it.
         dollars: Cost, the final request included.  The most that a request can cost is set aside before it is sent.
         tool_calls: Calls of tools that are run.
-        unknown_price: With `dollars`, what to do about a model whose price is unknown: "refuse" to ask it, or "allow"
-            it and count only the costs that its replies report.
+        tool_seconds: Time of a tool call whose tool sets no timeout; default: 60.
+        request_seconds: Time of a reply, or of each piece of a streamed one; a model object: of the whole reply.
+            Default: 120 for a model that is given by name.
+        result_chars: Characters of a tool's result that the model gets at first, it can read the rest; default: 20,000.
+        unknown_price: With `dollars`, what to do about a model whose price is unknown: "refuse" to ask it (default), or
+            "allow" it and count only the costs that its replies report.
 
     Raises:
         DefinitionError: A limit is not a positive number, or `unknown_price` is neither of the two.
     """
 
-    steps: int | None = None
-    tokens: int | None = None
-    seconds: float | None = None
-    dollars: float | None = None
-    tool_calls: int | None = None
-    unknown_price: Literal["refuse", "allow"] = "refuse"
+    steps: int | None = UNSET
+    tokens: int | None = UNSET
+    seconds: float | None = UNSET
+    dollars: float | None = UNSET
+    tool_calls: int | None = UNSET
+    tool_seconds: float | None = UNSET
+    request_seconds: float | None = UNSET
+    result_chars: int | None = UNSET
+    unknown_price: Literal["refuse", "allow"] = UNSET
 
     def __post_init__(self) -> None:
-        for name, wanted in _LIMIT_TYPES.items():
-            value = getattr(self, name)
+        for name, value in self.given.items():
+            wanted = int if name in _WHOLE_NUMBERS else int | float
             is_number = isinstance(value, wanted) and not isinstance(value, bool)
-            if value is not None and not (is_number and 0 < value < math.inf):
+            if name != "unknown_price" and value is not None and not (is_number and 0 < value < math.inf):
                 kind = "an integer" if wanted is int else "a number"
                 raise DefinitionError(f"Limits: {name} must be {kind} > 0, or None for no limit, got {value!r}")
-        if self.unknown_price not in ("refuse", "allow"):
+        if self.unknown_price not in ("refuse", "allow", UNSET):
             raise DefinitionError(f'Limits: unknown_price must be "refuse" or "allow", got {self.unknown_price!r}')
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The limits that are given, by their names."""
+        return {name: value for name, value in vars(self).items() if value is not UNSET}
+
+    def __repr__(self) -> str:
+        return f"Limits({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
+
+    def inherit(self, outer: Limits) -> Limits:
+        """Return these limits, with those of `outer` where none is given."""
+        return replace(outer, **self.given)
+
+
+NO_LIMITS = Limits(tokens=None, seconds=None, dollars=None, tool_calls=None)
+"""What `limits=None` of a run means: it keeps the agent's steps, and the limits of single calls and requests."""
+DEFAULT_LIMITS = replace(NO_LIMITS, steps=50, tool_seconds=60.0, result_chars=20_000, unknown_price="refuse")
+"""The limits of an agent; without `request_seconds`, which the backend of the model has."""
+FLAT_NAMES = {
+    "max_steps": "steps",
+    "tool_timeout": "tool_seconds",
+    "request_timeout": "request_seconds",
+    "max_result": "result_chars",
+}
+"""For each limit that is an option of its own: its name in `Limits`."""
+
+
+def join_limits(outer: Limits, limits: Limits | None, flat: Mapping[str, Any]) -> Limits:
+    """Return the limits in `limits=` and in options of their own, with those of `outer` where none is given.
+
+    Raises:
+        DefinitionError: `limits` is something else, or a limit is given in both ways.
+    """
+    if limits is not None and not isinstance(limits, Limits):
+        raise DefinitionError(f"limits must be Limits(tokens=..., seconds=...) or None, got {limits!r:.80}")
+    own = NO_LIMITS if limits is None else limits
+    for option, name in FLAT_NAMES.items():
+        if option in flat and limits is not None and name in limits.given:
+            raise DefinitionError(
+                f"{option}={flat[option]!r} and Limits({name}={limits.given[name]!r}): the limit is given twice. "
+                f"Leave {option}= out."
+            )
+    return replace(own, **{FLAT_NAMES[option]: value for option, value in flat.items()}).inherit(outer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +170,7 @@ class Budget:
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
 
     def __post_init__(self) -> None:
+        self.limits = self.limits.inherit(DEFAULT_LIMITS)
         taken = self.before.usage
         self.tokens = taken.input_tokens + taken.output_tokens
         self.calls = self.before.calls
@@ -234,7 +302,7 @@ Timed = TypeVar("Timed", Request, WaitForTicket, BoundCall)
 
 def limit(
     limits: Limits | None = None,
-    max_steps: int = 50,
+    max_steps: int | None = DEFAULT_LIMITS.steps,
     before: list[Budget] | None = None,
     spent: Spent | None = None,
     *,
@@ -253,8 +321,7 @@ def limit(
         spent: What a resumed run had used before.
         clock: Returns the time in seconds.
     """
-    limits = limits or Limits()
-    own = replace(limits, steps=limits.steps or max_steps)
+    own = (limits or Limits()).inherit(replace(DEFAULT_LIMITS, steps=max_steps))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         earlier = [] if before is None else before
@@ -320,7 +387,7 @@ class LimitPolicy:
             raise self._exceeded("seconds")
         if self.is_last:
             return
-        if self.steps >= (self.budget.limits.steps or 0):
+        if (most := self.budget.limits.steps) is not None and self.steps >= most:
             raise self._exceeded("max_steps", self.steps)
         if tokens := self.budget.find_token_limit():
             raise self._exceeded("tokens", tokens)

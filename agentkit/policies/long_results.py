@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -101,13 +102,15 @@ class TruncatedResults:
         return f"{text[start:end]}\n[characters {start} to {end} of {len(text)}; {rest}]"
 
 
-def truncate_results(stored: TruncatedResults | None = None, max_result: int = MAX_RESULT_CHARS) -> Policy:
+def truncate_results(stored: TruncatedResults | None = None, max_result: int | None = MAX_RESULT_CHARS) -> Policy:
     """Truncate results; the tool `read_more` is offered as soon as there is one, unless another tool has its name.
 
     Args:
         stored: The whole texts; pass the same object for each run of a conversation.
-        max_result: Characters of a result that the model reads, where its tool has no `max_result` of its own.
+        max_result: Characters of a result that the model reads, where its tool has no `max_result` of its own; None for
+            all.
     """
+    max_result = sys.maxsize if max_result is None else max_result
     stored = stored or TruncatedResults()
     reader = cache(partial(_make_read_more, stored, max_result))  # few runs need it
 

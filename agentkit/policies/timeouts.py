@@ -10,10 +10,9 @@ from ..core.flow import Flow, Policy, around, ask
 from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
-from .limits import cap_timeout
+from .limits import DEFAULT_LIMITS, cap_timeout
 
-DEFAULT_TOOL_SECONDS = 60.0
-"""The default timeout of a tool call."""
+DEFAULT_TOOL_SECONDS = DEFAULT_LIMITS.tool_seconds
 
 
 def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential: bool = False) -> Policy:

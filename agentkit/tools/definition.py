@@ -211,6 +211,6 @@ def _instantiate(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
 
 def _refuse_options(name: str) -> DefinitionError:
     return DefinitionError(
-        f"{name}: parameters=, duplicates= and overload= are for functions. Describe the parameters in the class or "
+        f"{name}: parameters= and overload= are for functions. Describe the parameters in the class or "
         "the schema of the arguments."
     )

@@ -3,6 +3,7 @@
 A tool knows its schema in the dialect of each provider.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
@@ -73,7 +74,6 @@ class JsonTool(Generic[P, R]):
         description: The tool's description for the model; default: the text of the docstring.
         parameters: For each parameter a description, or a mapping with `description` and `enum`.  They take precedence
             over the function's own.
-        duplicates: "dedupe" drops repeated enum values, "error" refuses them.
         overload: Which of several signatures: its index, its types, or a predicate; default: all of them.
         **settings: See `ToolSettings`.
 
@@ -102,11 +102,10 @@ class JsonTool(Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         parameters: Mapping[str, FieldText] | None = None,
-        duplicates: Duplicates = "dedupe",
         overload: Choice | None = None,
         **settings: Unpack[ToolSettings],
     ) -> None:
-        options = (parameters, duplicates, overload)
+        options = (parameters, _take_duplicates(settings), overload)
         if isinstance(function, JsonTool):
             self._set_up(function._definition.redefine(name, description, options), function, settings)
         else:
@@ -297,6 +296,16 @@ def make_defined_tool(
     return tool
 
 
+def _take_duplicates(settings: Any) -> Duplicates:
+    """Remove and return the option `duplicates` of the last release."""
+    if "duplicates" not in settings:
+        return "dedupe"
+    how: Duplicates = settings.pop("duplicates")
+    text = f"duplicates={how!r} is deprecated: leave it out. Repeated values of an enum are dropped"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)
+    return how
+
+
 def _find_lock(function: Any) -> FifoLock | None:
     """Return the lock of the sequential tool that `function` wraps, so that both tools share it."""
     tools = (layer for layer in iter_wrapped(function) if isinstance(layer, JsonTool))
@@ -311,7 +320,6 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     parameters: Mapping[str, FieldText] | None = None,
-    duplicates: Duplicates = "dedupe",
     overload: Choice | None = None,
     **settings: Unpack[ToolSettings],
 ) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...

@@ -79,7 +79,7 @@ DEFAULTS: Final[ToolSettings] = {
     "readers": None,
     "describe_returns": False,
 }
-KEYWORDS: Final = ("name", "description", "parameters", "duplicates", "overload", *DEFAULTS)
+KEYWORDS: Final = ("name", "description", "parameters", "overload", *DEFAULTS)
 """All keywords of a tool."""
 REPEATABLE_EFFECTS: Final = ("read", "idempotent")
 """Effects of calls that may be retried."""

@@ -423,7 +423,7 @@ class TestBadInput:
         ("setting", "told"),
         [
             ({"retries": None}, "retries must be an integer >= 0, got None"),
-            ({"max_result": 0}, "max_result must be an integer >= 1, got 0"),
+            ({"max_steps": 0}, "max_steps must be an integer >= 1, got 0"),
             ({"max_concurrency": 0}, "max_concurrency must be an integer >= 1 or None, got 0"),
             ({"requests_per_minute": "5"}, "requests_per_minute must be an integer >= 1 or None, got '5'"),
             (

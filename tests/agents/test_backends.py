@@ -131,14 +131,14 @@ def test_a_model_object_gets_the_timeout_of_a_reply_anew_with_each_try(world):
     fails = ModelError("busy", kind="server", transient=True, retry_after=0.01)
     model = ScriptedModel("no", fails, fails, "yes")
     first = ScriptedModel(ModelError("down", kind="authentication"))
-    agent = JsonAgent(len, model=first, fallback_models=[model], request_timeout=7)
+    agent = JsonAgent(len, model=first, fallback_models=[model], limits=Limits(request_seconds=7))
     assert world.run(agent, "?").answer == "yes"
     assert [request.timeout for request in [*first.requests, *model.requests]] == [7] * 5
-    within = JsonAgent(len, model=ScriptedModel("no", "yes"), request_timeout=7, limits=Limits(seconds=8))
+    within = JsonAgent(len, model=ScriptedModel("no", "yes"), limits=Limits(request_seconds=7, seconds=8))
     world.run(within, "?")
     assert all(request.timeout < 7 for request in within.model.requests), "the run's own end comes first"
-    with pytest.raises(DefinitionError, match="request_timeout must be a number of seconds above 0"):
-        JsonAgent(len, model=model, request_timeout=0)
+    with pytest.raises(DefinitionError, match="request_seconds must be a number > 0"):
+        JsonAgent(len, model=model, limits=Limits(request_seconds=0))
 
 
 def test_a_model_that_ignores_its_timeout_is_left_on_an_event_loop():
@@ -147,7 +147,7 @@ def test_a_model_that_ignores_its_timeout_is_left_on_an_event_loop():
             await asyncio.sleep(20)
             yield
 
-    agent = JsonAgent(len, model=Deaf(), request_timeout=0.05, retries=1)
+    agent = JsonAgent(len, model=Deaf(), limits=Limits(request_seconds=0.05), retries=1)
     with pytest.raises(ModelError, match="no answer in time") as caught:
         asyncio.run(agent.arun("?"))
     assert caught.value.kind == "timeout"

@@ -20,7 +20,7 @@ def price_of(item: str) -> float:
         ({"memory": "no"}, "memory must be True or False, got 'no'"),
         ({"description": 5}, "description must be a text, got 5"),
         ({"max_steps": True}, "max_steps must be an integer >= 1, got True"),
-        ({"tool_timeout": "agent"}, "tool_timeout must be a number of seconds, or None"),
+        ({"limits": 5}, "limits must be Limits"),
         ({"checks": [1]}, r"checks must be a list of functions, got \[1\]"),
         ({"checks": print}, "checks must be a list of functions, got <built-in function print>"),
         (
@@ -56,7 +56,6 @@ def test_options_of_a_fallback_model_are_accepted_beside_an_object():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"duplicates": "drop"}, 'price_of: duplicates must be "dedupe" or "error", got \'drop\''),
         ({"max_result": -1}, "max_result must be an integer >= 1 or None, got -1"),
         ({"max_result": "9"}, "max_result must be an integer >= 1 or None, got '9'"),
         ({"retries": True, "effect": "read"}, "retries must be an integer >= 0, got True"),
@@ -74,7 +73,7 @@ class PriceArgs(BaseModel):
     item: str
 
 
-@pytest.mark.parametrize("keyword", ["parameters", "duplicates", "overload"])
+@pytest.mark.parametrize("keyword", ["parameters", "overload"])
 def test_a_keyword_for_functions_is_explained_where_the_arguments_are_a_class(keyword):
     with pytest.raises(TypeError, match=f"the tool 'price': {keyword}= is for tools from functions"):
         JsonTool.from_model(PriceArgs, price_of, name="price", description="Price.", **{keyword: None})

@@ -5,7 +5,7 @@ import json
 import pytest
 from limited_tools import ANN, BOB, PAY, QUERY, TOOLS, get_pay, send
 
-from agentkit import JsonAgent, Paused, RunContext, Session, tool
+from agentkit import JsonAgent, Limits, Paused, RunContext, Session, tool
 from agentkit.core.labels import Label
 from agentkit.testing import ScriptedModel, answer, call
 
@@ -59,14 +59,14 @@ class TestTheWaysOfAText:
 
     def test_through_a_file_and_a_long_result(self, world, tmp_path):
         book = tool(lambda: "x " * 400 + "4,711" + " x" * 400, name="book", description="Reads.", readers=[ANN])
-        agent = JsonAgent(book, model=ScriptedModel(call("book"), answer("Done.")), max_result=200)
+        agent = JsonAgent(book, model=ScriptedModel(call("book"), answer("Done.")), limits=Limits(result_chars=200))
         world.run(agent, "Read.")
         [identity] = agent.session.cut.texts
         agent.session.messages[2:] = []
         agent.session.save(tmp_path / "s.json")
         turns = call("read_more", result_id=identity, offset=780), call("send", to=BOB, text="4,711")
         session = Session.load(tmp_path / "s.json")
-        assert waits(world, *turns, tools=(send,), session=session, max_result=200) == ["send"]
+        assert waits(world, *turns, tools=(send,), session=session, limits=Limits(result_chars=200)) == ["send"]
 
 
 class TestHidden:

@@ -1,5 +1,8 @@
 """Options of one run: they replace or extend those of the agent, for this run alone."""
 
+import pickle
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -44,6 +47,98 @@ def test_limits_and_steps_hold_for_one_run(world):
     assert world.run(agent, "?").stopped == "answer"
     agent = JsonAgent(add, model=ScriptedModel([*script[:3], answer("done")]))
     assert world.run(agent, "?", limits=Limits(tool_calls=2)).stopped == "tool_calls"
+
+
+class TestLimits:
+    """Limits of an agent and of a run, and their spellings."""
+
+    def test_a_run_inherits_what_it_does_not_give(self, world):
+        script = [call("add", a=number, b=1) for number in range(3)]
+        agent = JsonAgent(
+            add, model=ScriptedModel([*script, answer("done")] * 3), limits=Limits(tool_calls=2, tokens=10**6)
+        )
+        assert world.run(agent, "?", limits=Limits(tokens=10**5)).stopped == "tool_calls"
+        agent.session.clear()
+        given = world.run(agent, "?", limits=Limits(tool_calls=None)).trace.limits
+        assert given == {"steps": 50, "tokens": 10**6}
+        agent.session.clear()
+        assert world.run(agent, "?", limits=None).trace.limits == {"steps": 50}
+
+    def test_those_of_calls_and_results_hold_for_one_run(self, world):
+        def read() -> str:
+            """Reads."""
+            return "x" * 1_000
+
+        agent = JsonAgent(read, model=ScriptedModel([call("read"), answer("a")] * 3), limits=Limits(result_chars=100))
+        texts = []
+        for how in ({}, {"limits": Limits(result_chars=500)}, {"limits": Limits(result_chars=None)}):
+            texts.append(world.run(agent, "?", session=Session(), **how).calls[0].content)
+        assert [text.count("x") < size for text, size in zip(texts, (101, 501, 0), strict=True)] == [True, True, False]
+        assert texts[2] == "x" * 1_000
+
+    def test_the_time_of_a_request_holds_for_one_run(self, world):
+        model = ScriptedModel([answer("a")] * 3)
+        agent = JsonAgent(add, model=model, limits=Limits(request_seconds=7))
+        for limits in (Limits(), Limits(request_seconds=3), Limits(request_seconds=None)):
+            world.run(agent, "?", limits=limits)
+        assert [request.timeout for request in model.requests] == [7, 3, None]
+
+    def test_a_named_model_has_the_time_of_a_request(self, world):
+        with ModelServer([answer("a")] * 3) as server:
+            agent = JsonAgent(add, model="openai/gpt-4o", api_base=server.url, api_key="sk-test")
+            for limits in (Limits(), Limits(request_seconds=3), Limits(request_seconds=None)):
+                world.run(agent, "?", limits=limits)
+        assert [len(server.requests), agent.settings["max_steps"]] == [3, 50]
+
+    def test_no_steps_are_no_limit(self, world):
+        script = [call("add", a=number, b=1) for number in range(60)]
+        agent = JsonAgent(add, model=ScriptedModel([*script, answer("done")]), limits=Limits(steps=None))
+        assert (world.run(agent, "?").steps, agent.settings["max_steps"]) == (61, None)
+
+    @pytest.mark.parametrize(
+        ("option", "value", "name"),
+        [
+            ("tool_timeout", 5, "tool_seconds"),
+            ("tool_timeout", None, "tool_seconds"),
+            ("request_timeout", 7, "request_seconds"),
+            ("max_result", 100, "result_chars"),
+        ],
+    )
+    def test_the_spellings_of_the_last_release_warn_and_hold(self, option, value, name):
+        with pytest.warns(
+            DeprecationWarning, match=rf"{option}= is deprecated: write limits=Limits\({name}={value}\)"
+        ) as seen:
+            agent = JsonAgent(add, model=ScriptedModel(), limits=Limits(tokens=5), **{option: value})
+        assert [Path(warning.filename).name for warning in seen] == ["test_run_options.py"]
+        assert getattr(agent.spec.settings.limits, name) == value
+        assert agent.spec.settings.limits.tokens == 5
+
+    def test_the_default_time_of_a_request_is_left_out(self):
+        with pytest.warns(DeprecationWarning, match="request_timeout= is deprecated: leave it out"):
+            agent = JsonAgent(add, model=ScriptedModel(), request_timeout=None)
+        assert "request_seconds" not in agent.spec.settings.limits.given
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"max_steps": 3, "limits": Limits(steps=3)},
+            {"tool_timeout": 3, "limits": Limits(tool_seconds=None)},
+            {"request_timeout": 3, "limits": Limits(request_seconds=3)},
+            {"max_result": 3, "limits": Limits(result_chars=3)},
+        ],
+    )
+    def test_a_limit_that_is_given_twice_is_refused(self, world, given):
+        with pytest.raises(DefinitionError, match=r"the limit is given twice\. Leave .*= out"):
+            JsonAgent(add, model=ScriptedModel(), **given)
+        if "max_steps" in given:
+            with pytest.raises(DefinitionError, match="the limit is given twice"):
+                world.run(JsonAgent(add, model=ScriptedModel()), "?", **given)
+
+    def test_they_are_shown_as_they_are_given(self):
+        assert repr(Limits(steps=3, tokens=None)) == "Limits(steps=3, tokens=None)"
+        assert replace(Limits(steps=3), seconds=2) == Limits(steps=3, seconds=2)
+        assert pickle.loads(pickle.dumps(Limits(steps=3))) == Limits(steps=3)
 
 
 def test_listeners_and_policies_are_added(world):

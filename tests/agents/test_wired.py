@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentkit import JsonAgent, JsonTool, ToolError, tool
+from agentkit import JsonAgent, JsonTool, Limits, ToolError, tool
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.policies.evidence import evidence
 from agentkit.testing import ModelServer, ScriptedModel
@@ -78,7 +78,7 @@ def test_a_long_result_is_cut_and_can_be_read_on(world):
         return read.function()
 
     model = ScriptedModel(written_call({}, "read"), written_call({}, "read_all"), final(text="done"))
-    agent = JsonAgent(read, read_all, model=model, max_result=200)
+    agent = JsonAgent(read, read_all, model=model, limits=Limits(result_chars=200))
     result = world.run(agent, "read")
     assert "needle" not in result.messages[3]["content"]
     assert "read_more" in result.messages[3]["content"]

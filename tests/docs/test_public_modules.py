@@ -1,13 +1,18 @@
 """The documentation, the examples, the notebooks and the bundled tools use public modules only."""
 
 import ast
+import inspect
 import re
 from importlib import import_module
 from pathlib import Path
 
 import jupytext
+import pytest
 from snippets import blocks
 from sources import each_path
+
+from agentkit import JsonAgent, JsonTool, Limits
+from agentkit.tools.settings import ToolSettings
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
@@ -75,3 +80,34 @@ def test_the_reference_shows_or_names_all_names_of_the_public_modules():
         names = import_module(f"agentkit.{module}").__all__
         shown = {name for name in names if re.search(rf"^::: agentkit\.\w+\.{name}$|`{name}`", text, re.MULTILINE)}
         assert not set(names) - shown, module
+
+
+def _list_options(function):
+    """Return the names of the keyword-only parameters."""
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+
+
+def _given_keywords(*functions):
+    """Return the keywords of all calls of these functions in the examples of the documentation."""
+    found = set()
+    for path in DOCUMENTS:
+        for source in sources(path):
+            tree = compile(source, "snippet", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in functions:
+                    found |= {keyword.arg for keyword in node.keywords}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("functions", "names"),
+    [
+        (("JsonAgent",), _list_options(JsonAgent)),
+        (("tool", "JsonTool"), [*_list_options(JsonTool), *ToolSettings.__annotations__]),
+        (("Limits",), _list_options(Limits)),
+    ],
+    ids=["JsonAgent", "tool", "Limits"],
+)
+def test_each_option_has_an_example(functions, names):
+    assert set(names) - _given_keywords(*functions) == set()

@@ -9,7 +9,7 @@ import pytest
 from servers import ANSWER, contents, make_calls, scripted, wait_until_nothing_is_left
 from waiting import wait_until
 
-from agentkit import JsonAgent, JsonTool, RunStopped
+from agentkit import JsonAgent, JsonTool, Limits, RunStopped
 from agentkit.events import Progress, ServerLogged
 from agentkit.testing import ScriptedModel, call
 
@@ -48,7 +48,7 @@ def test_a_server_that_is_killed_between_two_calls_is_started_again(world):
 def test_a_call_that_hangs_is_abandoned_and_cancelled_at_the_server(world, tmp_path):
     notes = tmp_path / "notes"
     model = ScriptedModel(call("hang"), call("echo", text="next"), ANSWER)
-    result = world.run(JsonAgent(scripted("Hangs", notes=notes), model=model, tool_timeout=0.3), "q")
+    result = world.run(JsonAgent(scripted("Hangs", notes=notes), model=model, limits=Limits(tool_seconds=0.3)), "q")
     late, after = contents(result)
     assert "did not finish within 0.3 seconds" in late
     assert after == "next"
@@ -140,14 +140,16 @@ def test_a_late_answer_is_not_taken_for_that_of_the_next_call(world):
 
     model = ScriptedModel(call("slow"), call("wait"), call("echo", text="mine"), ANSWER)
     tools = scripted("Late"), JsonTool(wait, timeout=None)
-    late, *rest = contents(world.run(JsonAgent(*tools, model=model, tool_timeout=0.2), "q"))
+    late, *rest = contents(world.run(JsonAgent(*tools, model=model, limits=Limits(tool_seconds=0.2)), "q"))
     assert "did not finish within 0.2 seconds" in late
     assert rest == ["waited", "mine"]
 
 
 def test_a_flood_is_limited(world):
     events: list = []
-    result, _ = make_calls(world, scripted("Floods"), call("echo"), listeners=[events.append], max_result=2_000)
+    result, _ = make_calls(
+        world, scripted("Floods"), call("echo"), listeners=[events.append], limits=Limits(result_chars=2_000)
+    )
     (text,) = contents(result)
     assert len(text) < 3_000
     for kind in (Progress, ServerLogged):

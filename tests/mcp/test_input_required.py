@@ -217,7 +217,7 @@ def test_a_person_is_not_asked_a_question_that_may_belong_to_another_run():
 def test_a_question_for_a_call_that_was_abandoned_reaches_no_other_run():
     asked = []
     with scripted("AsksOneOfTwo") as server:
-        gone = JsonAgent(server, model=ScriptedModel(call("wait"), ANSWER), tool_timeout=0.2)
+        gone = JsonAgent(server, model=ScriptedModel(call("wait"), ANSWER), limits=Limits(tool_seconds=0.2))
         assert "TimedOut" in contents(gone.run("q"))[0]
         agent = JsonAgent(server, model=ScriptedModel(call("book"), ANSWER), on_question=asked.append)
         (text,) = contents(agent.run("q"))

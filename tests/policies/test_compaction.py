@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from agentkit import JsonAgent, ModelError, ToolRegistry
+from agentkit import JsonAgent, Limits, ModelError, ToolRegistry
 from agentkit.core.messages import ToolCall, Usage, assistant, system, tool_message, user
 from agentkit.engine.history import check_history
 from agentkit.engine.history.size import RunningSize, count_characters
@@ -275,7 +275,7 @@ def test_nothing_is_counted_before_something_was_refused(world):
 
 def test_an_agent_shortens_what_its_model_refuses(world):
     script = [*[call("fetch", size=1_000 + number) for number in range(8)], END]
-    agent = JsonAgent(fetch, model=Small(script, room=5_000), retries=0, max_result=100_000)
+    agent = JsonAgent(fetch, model=Small(script, room=5_000), retries=0, limits=Limits(result_chars=100_000))
     events = world.stream(agent, "Fetch.")
     assert events[-1].result.answer == "ready"
     assert compacted(events)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from mail_tools import MAIL, read_mail, send
 
-from agentkit import JsonAgent, JsonTool, Paused, RunContext, Session, ToolRegistry, tool
+from agentkit import JsonAgent, JsonTool, Limits, Paused, RunContext, Session, ToolRegistry, tool
 from agentkit.core.labels import DEVELOPER, TRUSTED, UNKNOWN, USER, Label, join_labels, label_of, with_label
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.journal import runs
@@ -217,12 +217,14 @@ class TestTheWaysOfAText:
             """Reads a book."""
             return "x " * 400 + MAIL + " x" * 400
 
-        agent = agent_with(read_book, replies=[call("read_book")], max_result=200)
+        agent = agent_with(read_book, replies=[call("read_book")], limits=Limits(result_chars=200))
         world.run(agent, "Read.")
         [identity] = agent.session.cut.texts
         agent.session.messages[2:] = []
         agent.session.save(tmp_path / "s.json")
-        again = agent_with(replies=[call("read_more", result_id=identity, offset=780), TO_EVE], max_result=200)
+        again = agent_with(
+            replies=[call("read_more", result_id=identity, offset=780), TO_EVE], limits=Limits(result_chars=200)
+        )
         assert waits(world, again, session=Session.load(tmp_path / "s.json")) == ["send"]
 
     def test_the_recorded_answer_of_an_inner_agent(self, world, tmp_path):

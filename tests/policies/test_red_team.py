@@ -9,7 +9,7 @@ import pytest
 from mail_tools import EVE, MAIL, read_mail, send
 from pydantic import BaseModel, HttpUrl
 
-from agentkit import Document, JsonAgent, JsonTool, Paused, RunContext, Session, ToolError, tool
+from agentkit import Document, JsonAgent, JsonTool, Limits, Paused, RunContext, Session, ToolError, tool
 from agentkit.core.ask_person import Person
 from agentkit.core.labels import Label, label_of
 from agentkit.journal import runs
@@ -495,7 +495,7 @@ class TestHidden:
         book = tool(lambda: MAIL * 100, name="book", description="Reads.", trust="untrusted", effect="read")
         agent = JsonAgent(
             book,
-            max_result=100,
+            limits=Limits(result_chars=100),
             untrusted="hidden",
             model=ScriptedModel(call("book"), call("read_more", result_id="?", offset=0), answer("x")),
         )
@@ -503,7 +503,7 @@ class TestHidden:
         identity = next(key for key in agent.session.cut.texts if not key.startswith("#"))
         agent = JsonAgent(
             book,
-            max_result=100,
+            limits=Limits(result_chars=100),
             untrusted="hidden",
             model=ScriptedModel(call("book"), call("read_more", result_id=identity, offset=0), answer("x")),
         )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from play import MAY_BE_LATE, QUERY, TEA, Play, answer_about_tea, call, calls, fail_once, final, reply_unless
 
-from agentkit import LimitExceeded, ModelError, RunError
+from agentkit import LimitExceeded, Limits, ModelError, RunError
 
 HTML = {"body": "<html>Bad gateway</html>", "headers": {"Content-Type": "text/html"}}
 TEXT = {"content": "The price of tea is not what it used to be, but I know it."}
@@ -69,7 +69,7 @@ def test_a_broken_stream_is_asked_for_again(play_streamed: Play, wire: str, faul
 
 def test_a_stalled_stream_is_asked_for_again(play_streamed: Play, wire: str):
     stalls = fail_once({**TEXT, "stall": 20}, QUERY, answer_about_tea)
-    outcome = play_streamed([stalls] * 9, wire=wire, request_timeout=0.5)
+    outcome = play_streamed([stalls] * 9, wire=wire, limits=Limits(request_seconds=0.5))
     assert outcome.answer == "3.5"
     assert len(outcome.bodies) >= 3
 

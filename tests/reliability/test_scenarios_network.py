@@ -6,7 +6,7 @@ import pytest
 from play import MAY_BE_LATE, MODELS, TEA, Play, answer_about_tea, calls, fail_once, final
 from waiting import HANGS
 
-from agentkit import ModelError
+from agentkit import Limits, ModelError
 
 pytestmark = MAY_BE_LATE
 HTML = {"body": "<html><body>Bad gateway</body></html>", "headers": {"Content-Type": "text/html"}}
@@ -55,7 +55,7 @@ def test_net_refused(play: Play):
 
 def test_net_read_timeout(play: Play):
     late = fail_once({"content": "late", "delay": HANGS}, "3.5", answer_about_tea)
-    outcome = play([late] * 9, request_timeout=0.4)
+    outcome = play([late] * 9, limits=Limits(request_seconds=0.4))
     assert outcome.answer == "3.5"
     assert len(outcome.bodies) >= 3
     assert len(outcome.ran) == 1

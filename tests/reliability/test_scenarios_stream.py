@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from play import COFFEE, MAY_BE_LATE, QUERY, TEA, Play, answer_about_tea, call, calls, fail_once, final
 
-from agentkit import ModelError, NoAnswer
+from agentkit import Limits, ModelError, NoAnswer
 from agentkit.core.messages import calls_of
 from agentkit.engine.model import TextDelta
 from agentkit.policies.retries import Retrying
@@ -66,7 +66,7 @@ def test_a_stream_that_always_breaks_ends_typed(play_streamed: Play, scenario: s
 
 def test_stream_stall(play_streamed: Play):
     stalls = fail_once({**calls(TEA), "stall": 20}, QUERY, answer_about_tea)
-    outcome = play_streamed([stalls] * 9, request_timeout=0.4)
+    outcome = play_streamed([stalls] * 9, limits=Limits(request_seconds=0.4))
     assert outcome.answer == "3.5"
     assert len(outcome.bodies) >= 3
     assert len(outcome.ran) == 1

@@ -15,7 +15,7 @@ import pytest
 from play import TEA, Play, call, calls, final, price_of
 from waiting import HANGS
 
-from agentkit import DefinitionError, JsonAgent, tool
+from agentkit import DefinitionError, JsonAgent, Limits, tool
 from agentkit.core.flow import Event
 from agentkit.engine.model import ModelReplied
 from agentkit.testing import ScriptedModel
@@ -195,7 +195,9 @@ def _hanging():
 @pytest.mark.parametrize(("scenario", "function"), [("tool_hangs", hang), ("tool_hangs_async", hang_async)])
 def test_a_hung_tool_is_answered_with_a_timeout_and_the_run_continues(play: Play, scenario: str, function: Any):
     patient = tool(timeout=HANGS)(price_of)
-    outcome = play([calls(call(function.__name__), TEA), final()], tools=[function, patient], tool_timeout=0.15)
+    outcome = play(
+        [calls(call(function.__name__), TEA), final()], tools=[function, patient], limits=Limits(tool_seconds=0.15)
+    )
     assert outcome.answer == "done"
     assert "0.15" in outcome.tool_texts[0] or "time" in outcome.tool_texts[0].lower()
     assert outcome.tool_texts[1] == "3.5"

@@ -144,7 +144,10 @@ def test_repeated_enum_values_can_be_refused():
     def f(unit: str):
         """Does."""
 
-    with pytest.raises(DefinitionError, match="'m' is repeated"):
+    with (
+        pytest.raises(DefinitionError, match="'m' is repeated"),
+        pytest.warns(DeprecationWarning, match="duplicates='error' is deprecated: leave it out"),
+    ):
         JsonTool(f, parameters={"unit": {"enum": ["m", "m"]}}, duplicates="error")
 
 

@@ -20,7 +20,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 import agentkit.telemetry
-from agentkit import DefinitionError, JsonAgent, ModelError, Paused, RunError, Session, ask_question, tool
+from agentkit import DefinitionError, JsonAgent, Limits, ModelError, Paused, RunError, Session, ask_question, tool
 from agentkit.events import SubRun, ToolStarted
 from agentkit.journal import show
 from agentkit.secrets import hide
@@ -436,7 +436,7 @@ def test_a_run_inside_an_abandoned_tool_ends_with_its_call(otel):
         ended.wait(60)
         return ""
 
-    inner = JsonAgent(hang, model=ScriptedModel(call("hang"), answer("late")), tool_timeout=None)
+    inner = JsonAgent(hang, model=ScriptedModel(call("hang"), answer("late")), limits=Limits(tool_seconds=None))
 
     @tool(timeout=0.2)
     def delegate() -> str:

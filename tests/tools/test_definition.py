@@ -195,7 +195,7 @@ def test_a_tool_of_a_tool_has_its_schema_and_texts():
     assert JsonTool(raw, name="search").name == "search"
     assert JsonTool(delete, parameters={"path": "Where."}).parameters["properties"]["path"]["description"] == "Where."
     for source in (raw, Wipe):
-        with pytest.raises(DefinitionError, match="parameters=, duplicates= and overload= are for functions"):
+        with pytest.raises(DefinitionError, match="parameters= and overload= are for functions"):
             JsonTool(source, parameters={"q": "Q."})
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, JsonTool, ModelError, Paused, ToolRegistry
+from agentkit import DefinitionError, JsonAgent, JsonTool, Limits, ModelError, Paused, ToolRegistry
 from agentkit.testing import ScriptedModel, call
 from agentkit.tools.toolset import OWN_NAMES, Toolset
 
@@ -122,7 +122,7 @@ def test_the_names_of_agentkit_are_those_of_its_tools(world):
     long = JsonTool(lambda: "a" * 200, name="long", description="Long.", trust="trusted")
     hidden = JsonTool(lambda: "a note", name="note", description="A note.", trust="untrusted", effect="read")
     model = ScriptedModel(call("long"), call("note"), ANSWER)
-    world.run(JsonAgent(long, hidden, model=model, untrusted="hidden", max_result=50), "q")
+    world.run(JsonAgent(long, hidden, model=model, untrusted="hidden", limits=Limits(result_chars=50)), "q")
     assert {*model.requests[-1].tools} - {"long", "note"} == OWN_NAMES - {"find_tools"}
 
 

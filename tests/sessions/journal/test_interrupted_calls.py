@@ -208,8 +208,8 @@ class TestFinishedCalls:
         tools = [paint, fail, tell, stop]
         turn = calls(call("paint"), call("fail"), call("tell"), call("stop"))
         with pytest.raises(KeyboardInterrupt):
-            world.run(agent_of(path, turn, tools=tools, sequential=True, max_result=100), "Go")
-        agent = agent_of(path, answer("ok"), tools=tools, sequential=True, max_result=100)
+            world.run(agent_of(path, turn, tools=tools, sequential=True, limits=Limits(result_chars=100)), "Go")
+        agent = agent_of(path, answer("ok"), tools=tools, sequential=True, limits=Limits(result_chars=100))
         result = resume(world, agent, runs(path)[0].id)
         assert turns == ["paint", "fail", "tell", "stop"]
         shown = [m["content"] for m in result.messages if m["role"] == "tool"]
@@ -224,7 +224,7 @@ class TestFinishedCalls:
             """Tells."""
             return "x" * 500
 
-        run_id = stop_run(world, path, call("tell"), tools=[tell], max_result=100)
+        run_id = stop_run(world, path, call("tell"), tools=[tell], limits=Limits(result_chars=100))
         session = Session.resumed(run_id, path)
         assert [*session.cut.texts.values()] == ["x" * 500]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit import JsonAgent, RunError, Session, Usage, tool
+from agentkit import JsonAgent, Limits, RunError, Session, Usage, tool
 from agentkit.core.errors import ModelError
 from agentkit.core.labels import is_delimited, label_of
 from agentkit.engine.loop import CANCELLED
@@ -56,7 +56,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("exported", [False, True])
 def test_the_conversation_of_a_run_is_loaded_and_continues(world, path, tmp_path, exported):
     journal = tmp_path / "runs.db" if exported else None
-    agent = agent_of(call("read"), answer("much"), tools=[read], journal=journal, max_result=500)
+    agent = agent_of(call("read"), answer("much"), tools=[read], journal=journal, limits=Limits(result_chars=500))
     agent.session.say("By the way")
     result = world.run(agent, "Read it", record=None if exported else path)
     if exported:
