@@ -56,7 +56,16 @@ from .options import (
 )
 from .pipeline import split_tools
 from .runner import afinish_run, astream_run, finish_run, stream_run
-from .spec import AgentSpec, Settings, SpecPart, ToolMode, ToolSelector, list_listeners, take_flat_limits
+from .spec import (
+    AgentSpec,
+    Settings,
+    SpecPart,
+    ToolMode,
+    ToolSelector,
+    ToolThread,
+    list_listeners,
+    take_flat_limits,
+)
 
 T = TypeVar("T", default=str)
 
@@ -83,6 +92,8 @@ class JsonAgent(Generic[T]):
         max_concurrency: Simultaneous requests to the model, all agents of the process together.
         requests_per_minute: Requests to the model per minute, all agents of the process together.
         sequential: Run the tool calls of a turn one after the other.
+        tool_thread: "caller": run plain functions on the thread that calls the agent, for connections and transactions
+            that belong to a thread; one after the other, without a timeout, and in blocking runs alone.
         approve: A function of the call that decides about calls of tools with `effect="danger"`, or "ask" to ask the
             person at the terminal or notebook.  Default: a run with such a call pauses.
         on_question: A function that answers a `Question` of a tool, or "ask".  Default: notebooks ask, others pause.
@@ -131,6 +142,7 @@ class JsonAgent(Generic[T]):
         max_concurrency: int | None = None,
         requests_per_minute: int | None = None,
         sequential: bool = False,
+        tool_thread: ToolThread = "worker",
         approve: Decide | Literal["ask"] | None = None,
         on_question: Respondents = None,
         untrusted: UntrustedSetting = "values",
@@ -166,6 +178,7 @@ class JsonAgent(Generic[T]):
             approve=approve,
             untrusted=untrusted,
             sequential=sequential,
+            tool_thread=tool_thread,
             retries=retries,
         )
         self.spec = AgentSpec(

@@ -125,7 +125,9 @@ def policies_of_run(
         *hiding,
         # after the truncation: the delimiters enclose what is shown
         guard_untrusted(run.history, setting=settings.untrusted, inputs=inputs, recorded=recorded),
-        _limit_tool_time(limits.tool_seconds, sequential=settings.sequential),
+        _limit_tool_time(
+            limits.tool_seconds, sequential=settings.sequential, on_caller=settings.tool_thread == "caller"
+        ),
         request_final_answer(context),
         _DETECT_LOOPS,
         approve(settings.approve, inputs),  # no question about a call that will not run

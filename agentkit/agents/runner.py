@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from ..core.background import check_event_loop, run_in_thread
 from ..core.context import AgentPath
 from ..core.enclosing import enclosing
-from ..core.errors import RunError, RunStopped
+from ..core.errors import DefinitionError, RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
 from ..core.host import check_main, find_kernel
 from ..core.threads import RUN_CANCELLATION, Cancellation
@@ -34,6 +34,7 @@ from ..sessions.journal.policy import journal_policy, repeat_answer
 from ..sessions.journal.setup import Setup
 from ..sessions.persistence import conversation_in, open_journal, open_recording
 from ..sessions.session import Session
+from ..tools.execution.call_tools import CALLER_IN_ASYNC_RUN
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
@@ -62,6 +63,8 @@ def stream_run(spec: AgentSpec, request: RunRequest) -> Generator[Event, None, N
 async def astream_run(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[Event, None]:
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
     check_event_loop("agent.run, query")
+    if spec.settings.tool_thread == "caller":
+        raise DefinitionError(CALLER_IN_ASYNC_RUN)
     await request.session.wait_until_free()
     with nest(spec, request) as request:
         async with aprepare(spec, request) as (run, flow), aclosing_toolsets(run.toolsets):

@@ -33,6 +33,7 @@ Work through the task step by step with the tools, several calls at once where t
 Rely on what the tools return; when one fails, try another way or say so. \
 When the task is done, or cannot be done, call final_answer; call it only then."""
 ToolMode: TypeAlias = Literal["auto", "schema", "text"]
+ToolThread: TypeAlias = Literal["worker", "caller"]
 ToolSelector: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
 """A function of the run that returns the tools for its next step."""
 V = TypeVar("V")
@@ -56,6 +57,7 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
         'a function of the question, "ask" or None',
     ),
     "sequential": (lambda value: isinstance(value, bool), "True or False"),
+    "tool_thread": (lambda value: value in get_args(ToolThread), '"worker" or "caller"'),
     "memory": (lambda value: isinstance(value, bool), "True or False"),
     "description": (lambda value: isinstance(value, str), "a text"),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto", "schema" or "text"'),
@@ -71,6 +73,7 @@ class Settings:
     limits: Limits
     retries: int
     sequential: bool
+    tool_thread: ToolThread
     max_concurrency: int | None
     requests_per_minute: int | None
     approve: Decide | Literal["ask"] | None
@@ -140,6 +143,12 @@ class AgentSpec:
         check_values(description=self.description, memory=self.memory)
         if len(self.tools) == 1 and self.text_ends and self.select is None and not self.toolsets:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
+        for tool in self.tools.own_tools if self.settings.tool_thread == "caller" else ():
+            if isinstance(tool.timeout, int | float) and not tool.is_async and tool.isolate is None:
+                raise DefinitionError(
+                    f"{tool.name}: on the calling thread (tool_thread='caller') a timeout cannot be kept. "
+                    "Set timeout=None, or isolate it."
+                )
         if self.deps is not None:  # else the runs give theirs
             self.tools.check_injected(RunContext(self.deps))
         self.backends.check_options(self.model, names)

@@ -15,7 +15,9 @@ from .limits import DEFAULT_LIMITS, cap_timeout
 DEFAULT_TOOL_SECONDS = DEFAULT_LIMITS.tool_seconds
 
 
-def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential: bool = False) -> Policy:
+def limit_tool_time(
+    timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential: bool = False, on_caller: bool = False
+) -> Policy:
     """Cancel tool calls at their timeout.
 
     A tool's own timeout has precedence, and a call with a timeout keeps it.  The answer tool only has its own.
@@ -23,13 +25,23 @@ def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential:
     Args:
         timeout: Seconds; None for no timeout.
         sequential: Whether the calls of a turn run one after the other.
+        on_caller: Whether plain functions run on the calling thread: one after the other, and without a timeout.
     """
+    limit = partial(set_timeout, timeout=timeout)
+    is_plain = not (sequential or on_caller)
 
     def handle(effect: CallTools) -> Flow[Any]:
-        effect = effect.with_calls(map(partial(set_timeout, timeout=timeout), effect.calls))
-        return (yield from ask(replace(effect, sequential=True) if sequential else effect))
+        effect = effect.with_calls(
+            bound if on_caller and runs_in_thread(bound) else limit(bound) for bound in effect.calls
+        )
+        return (yield from ask(effect if is_plain else replace(effect, sequential=sequential, on_caller=on_caller)))
 
     return around(handle, CallTools)
+
+
+def runs_in_thread(bound: BoundCall) -> bool:
+    """Return whether a call runs a plain function of this process, which nothing can stop."""
+    return bound.tool is not None and not bound.tool.is_async and bound.tool.isolate is None
 
 
 def set_timeout(bound: BoundCall, timeout: float | None = DEFAULT_TOOL_SECONDS) -> BoundCall:

@@ -13,12 +13,13 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty
 
 from ...core.background import start_coroutine
-from ...core.errors import InnerPaused, RunError, ToolError
+from ...core.errors import DefinitionError, InnerPaused, RunError, ToolError
 from ...core.flow import Done, Event
 from ...core.questions import InputRequired
 from ...core.threads import POLL_SECONDS, CancelCallback, Work, on_cancel
@@ -27,6 +28,10 @@ from ..settings import ORDERED_EFFECTS
 from .call import BoundCall, ToolResult
 from .turn import MAX_PENDING_EVENTS, CallGroup, Item, Job, ToolAbandoned, ToolFinished, ToolStarted, ToolTurn
 
+CALLER_IN_ASYNC_RUN = (
+    "JsonAgent(tool_thread='caller'): an async run, map and an agent inside a tool have no calling thread for tools. "
+    "Call the agent with agent(...) or agent.run(...), or set tool_thread='worker'"
+)
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 
 
@@ -44,6 +49,7 @@ class CallTools:
         sequential: Runs the calls one after another.
         clock: Returns the seconds that timeouts are measured with.
         max_pending: Events that may wait in the queue; further progress events are dropped.
+        on_caller: Runs plain functions on the calling thread, one after another, which only a blocking run can.
     """
 
     calls: tuple[BoundCall, ...]
@@ -51,21 +57,25 @@ class CallTools:
     sequential: bool = False
     clock: Callable[[], float] = time.perf_counter
     max_pending: int = MAX_PENDING_EVENTS
+    on_caller: bool = False
 
     def with_calls(self, calls: Iterable[BoundCall]) -> "CallTools":
         """Return the same effect with other calls; quicker than `replace`, for most policies do this in each turn."""
-        return CallTools(tuple(calls), self.finished, self.sequential, self.clock, self.max_pending)
+        return CallTools(tuple(calls), self.finished, self.sequential, self.clock, self.max_pending, self.on_caller)
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
-        turn = BlockingToolTurn(self.calls, self.finished, self.clock, self.max_pending)
+        turn_type = CallerToolTurn if self.on_caller else BlockingToolTurn
+        turn = turn_type(self.calls, self.finished, self.clock, self.max_pending)
         with closing(turn), on_cancel(turn.stop):
-            for stage in plan_stages(self.calls, sequential=self.sequential):
+            for stage in plan_stages(self.calls, sequential=self.sequential or self.on_caller):
                 yield from turn.begin(stage)
                 while turn.is_open:
                     yield from turn.take(turn.wait())
         return self._results()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[list[ToolResult]], None]:
+        if self.on_caller:
+            raise DefinitionError(CALLER_IN_ASYNC_RUN)
         turn = AsyncToolTurn(self.calls, self.finished, self.clock, self.max_pending)
         with closing(turn), on_cancel(turn.stop):
             for stage in plan_stages(self.calls, sequential=self.sequential):
@@ -106,6 +116,20 @@ class BlockingToolTurn(ToolTurn):
         if job.is_async:
             return start_coroutine(self.attend(job))
         return Work(partial(self.work, job)).cancel
+
+
+class CallerToolTurn(BlockingToolTurn):
+    """A turn whose plain functions run on the thread that waits: their timeouts cannot be kept."""
+
+    def launch(self, job: Job) -> CancelCallback:
+        if not job.is_threaded:
+            return super().launch(job)
+        copy_context().run(self.work, job)
+        return _do_nothing
+
+
+def _do_nothing() -> None:
+    """Cancel a call that has ended."""
 
 
 class AsyncToolTurn(ToolTurn):
