@@ -115,12 +115,16 @@ class Trace:
                 repairs = result.repairs
                 raw = started.raw if started else ""
                 self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs, raw=raw))
+                return
             case ModelAsked(model):
-                self._end_wait(now)
+                if self._waiting is not None:
+                    self._end_wait(now)
                 self._end_request(now)
                 self._asked = model, now, place
+                return
             case ModelReplied(reply):
                 self._end_request(now, None, reply.usage)
+                return
             case _:
                 if (failure := event.ends_request) is not None:
                     self._end_request(now, failure)

@@ -191,7 +191,8 @@ class _ApprovalPolicy:
     def release(self, calls: Sequence[BoundCall], decided: Sequence[BoundCall | None]) -> tuple[BoundCall, ...]:
         """Return the calls of the turn as decided; raise `Paused` if one of them is undecided."""
         waiting = [self._describe(asked) for asked, bound in zip(calls, decided, strict=True) if bound is None]
-        self.inputs.hold(waiting)
+        if waiting or self.inputs.held:
+            self.inputs.hold(waiting)
         if waiting:
             raise make_pause(waiting)
         return tuple(bound.within(self.make_approver) for bound in decided if bound is not None)

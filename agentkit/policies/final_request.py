@@ -6,6 +6,7 @@ catches the error, and raises it again if the final request brings no valid answ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,7 +74,11 @@ class _FinalRequestPolicy:
 
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, CallTools):
-            return (yield from self._call(effect))
+            if self.ending is not None:
+                effect = effect.with_calls(map(self._allow_answer, effect.calls))
+            results: list[ToolResult] = yield from ask(effect)
+            self._note_errors(results)
+            return results
         if not isinstance(effect, AskModel):
             return (yield from ask(effect))
         if self.ending is not None:
@@ -87,15 +92,12 @@ class _FinalRequestPolicy:
             return reply
         return (yield from self._ask_finally(effect, self.ending))
 
-    def _call(self, effect: CallTools) -> Flow[list[ToolResult]]:
-        if self.ending is not None:
-            effect = effect.with_calls(map(self._allow_answer, effect.calls))
-        results: list[ToolResult] = yield from ask(effect)
+    def _note_errors(self, results: Sequence[ToolResult]) -> None:
+        """Store the last error of a turn."""
         errors = [(result.call.name, str(result.error)) for result in results if result.error is not None]
         causes = [_shorten(f"{name}: {text}") for name, text in errors if not text.startswith("Not run: ")]
         if causes or not errors:  # calls that a limit refused keep the error of the turn before them
             self.cause = causes[-1] if causes else ""
-        return results
 
     def _ask_finally(self, effect: AskModel, ending: LimitExceeded | NoAnswer) -> Flow[Reply]:
         request = effect.request

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from ..core.enclosing import enclosing
@@ -111,6 +112,14 @@ NO_LIMITS = Limits(tokens=None, seconds=None, dollars=None, tool_calls=None)
 """What `limits=None` of a run means: it keeps the agent's steps, and the limits of single calls and requests."""
 DEFAULT_LIMITS = replace(NO_LIMITS, steps=50, tool_seconds=60.0, result_chars=20_000, unknown_price="refuse")
 """The limits of an agent; without `request_seconds`, which the backend of the model has."""
+
+
+@lru_cache
+def _complete_limits(limits: Limits, steps: int | None = DEFAULT_LIMITS.steps) -> Limits:
+    """Return the limits with the defaults of those that are not given, `steps` among them."""
+    return limits.inherit(replace(DEFAULT_LIMITS, steps=steps))
+
+
 FLAT_NAMES = {
     "max_steps": "steps",
     "tool_timeout": "tool_seconds",
@@ -165,12 +174,15 @@ class Budget:
     """Dollars set aside for requests in progress."""
     reserved: float = 0.0
     """Dollars set aside for the final request."""
+    all: tuple[Budget, ...] = field(init=False, repr=False)
+    """This budget and the enclosing ones."""
     deadlines: tuple[float, float] = field(init=False)
     """When the work must end, and when the run must end, in the time of `clock`."""
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.limits = self.limits.inherit(DEFAULT_LIMITS)
+        self.all = (self, *self.outer)
+        self.limits = _complete_limits(self.limits)
         taken = self.before.usage
         self.tokens = taken.input_tokens + taken.output_tokens
         self.calls = self.before.calls
@@ -181,11 +193,6 @@ class Budget:
         for budget in self.outer:
             end = min(end, budget.deadlines[0])
         self.deadlines = (math.inf, math.inf) if end == math.inf else (end - FINAL_REQUEST_SHARE * (end - now), end)
-
-    @property
-    def all(self) -> tuple[Budget, ...]:
-        """This budget and the enclosing ones."""
-        return (self, *self.outer)
 
     def seconds_left(self, *, is_last: bool) -> float:
         """Return the seconds until the work must end; for the final request, until the run must."""
@@ -321,7 +328,7 @@ def limit(
         spent: What a resumed run had used before.
         clock: Returns the time in seconds.
     """
-    own = (limits or Limits()).inherit(replace(DEFAULT_LIMITS, steps=max_steps))
+    own = _complete_limits(limits or Limits(), max_steps)
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         earlier = [] if before is None else before
@@ -349,18 +356,18 @@ class LimitPolicy:
         if isinstance(effect, AskModel):
             return (yield from self._ask(effect))
         if isinstance(effect, WaitForTicket):
-            return (yield from self._ask_in_time(cap_timeout(effect, self._seconds_left())))
+            return (yield from self._ask_in_time(cap_timeout(effect, self.budget.seconds_left(is_last=self.is_last))))
         if isinstance(effect, CallTools):
             effect = effect.with_calls(map(self._limit_call, effect.calls))
         elif isinstance(effect, Sleep):
-            effect = Sleep(max(0.0, min(effect.seconds, self._seconds_left())))
+            effect = Sleep(max(0.0, min(effect.seconds, self.budget.seconds_left(is_last=self.is_last))))
         elif isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
             self.is_last = True
         return (yield from ask(effect))
 
     def _ask(self, effect: AskModel) -> Flow[Reply]:
         self._check()
-        request = cap_timeout(effect.request, self._seconds_left())
+        request = cap_timeout(effect.request, self.budget.seconds_left(is_last=self.is_last))
         held = 0.0
         if self.priced:
             request, held = yield from self._hold_dollars(effect.model, request)
@@ -378,12 +385,12 @@ class LimitPolicy:
         try:
             return (yield from ask(effect))
         except ModelError as error:
-            if self._seconds_left() > 0:
+            if self.budget.seconds_left(is_last=self.is_last) > 0:
                 raise
             raise self._exceeded("seconds") from error
 
     def _check(self) -> None:
-        if self._seconds_left() <= 0:
+        if self.budget.seconds_left(is_last=self.is_last) <= 0:
             raise self._exceeded("seconds")
         if self.is_last:
             return
@@ -401,15 +408,12 @@ class LimitPolicy:
         taken = f"the last of its {unit}" if most is None else f"{most:,} {unit.removesuffix('s' if most == 1 else '')}"
         return LimitExceeded(f"no final answer after {taken}, nor in one last request for it", reason=reason)
 
-    def _seconds_left(self) -> float:
-        return self.budget.seconds_left(is_last=self.is_last)
-
     def _limit_call(self, bound: BoundCall) -> BoundCall:
         """Return the call with this budget and the remaining time; beyond the limit, a call that fails and says why."""
         if bound.problem is None and not bound.is_answer and (most := self.budget.take_call()):
             self.refused = most
             return bound.refuse(f"Not run: the run's limit of {most} tool calls is reached.")
-        return cap_timeout(bound.within(lambda: self.budget), self._seconds_left())
+        return cap_timeout(bound.within(lambda: self.budget), self.budget.seconds_left(is_last=self.is_last))
 
     def _hold_dollars(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """Return the request, shortened to what the dollars pay for, and the dollars that are set aside for it."""

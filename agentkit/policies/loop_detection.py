@@ -67,7 +67,8 @@ def detect_loops() -> Policy:
                 detector.count_text(reply)
                 return reply
             if isinstance(effect, CallTools):
-                effect = effect.with_calls(map(detector.refuse_withdrawn, effect.calls))
+                if detector.withdrawn:
+                    effect = effect.with_calls(map(detector.refuse_withdrawn, effect.calls))
                 results: list[ToolResult] = yield from ask(effect)
                 known = frozenset(detector.withdrawn)
                 judged = detector.judge(effect.calls, results)

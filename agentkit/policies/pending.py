@@ -263,6 +263,8 @@ class PendingInputs:
     def forget(self, call: str) -> None:
         """Remove what is stored of a call that has its result, and of agents inside it."""
         for stored in (self.decisions, self.asking, self.answers, self.nested, self.inner_answers):
+            if not stored:
+                continue
             for key in [key for key in stored if key == call or key.startswith(f"{call}/")]:
                 del stored[key]
 

@@ -246,7 +246,8 @@ class _ReplyRequest:
         effect = self.effect
         while True:
             reply: Reply = yield from ask(effect)
-            text = _raw_text(reply)
+            content = reply.message.get("content")
+            text = content if isinstance(content, str) else text_of(reply.message)  # unchanged, to join pieces
             calls = reply.message.get("tool_calls")
             if reply.finish_reason != "length":
                 if text.strip() or calls or self.text:
@@ -285,12 +286,6 @@ class _ReplyRequest:
         so_far = [assistant(self.text)] if self.text else []
         messages = [*self.effect.request.messages, *so_far, user(note)]
         return replace(self.effect, request=replace(self.effect.request, messages=messages))
-
-
-def _raw_text(reply: Reply) -> str:
-    """Return the text of a reply unchanged, so that pieces can be joined."""
-    content = reply.message.get("content")
-    return content if isinstance(content, str) else text_of(reply.message)
 
 
 _PROMPTS = (REMINDER, FINAL_PROMPT, EMPTY_PROMPT, SHORTER_PROMPT, CONTINUE_PROMPT, ECHO_PROMPT)

@@ -73,6 +73,9 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     def __getitem__(self, name: str) -> JsonTool[..., Any]:
         return self._tools[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
 

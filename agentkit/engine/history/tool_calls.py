@@ -204,15 +204,13 @@ def normalize_reply(message: Message, known_ids: set[str]) -> Message:
     if not calls:
         return message
     ids = CallIds(known_ids)
-    normalized = [_with_unique_id(ids, normalize_call(call)) for call in calls]
+    normalized = []
+    for call in map(normalize_call, calls):
+        identity = ids.unique(call["id"])
+        normalized.append(call if identity == call["id"] else {**call, "id": identity})
     if any(map(operator.is_not, normalized, calls)):
         return {**message, "tool_calls": normalized}
     return message
-
-
-def _with_unique_id(ids: CallIds, call: Message) -> Message:
-    identity = ids.unique(call["id"])
-    return call if identity == call["id"] else {**call, "id": identity}
 
 
 IndexedMessage: TypeAlias = tuple[int, Message]

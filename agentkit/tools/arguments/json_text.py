@@ -251,7 +251,8 @@ def _is_certainly_strict(text: str) -> bool:
         value = from_json(text)
     except (ValueError, TypeError):
         return False
-    return isinstance(value, dict) and text.count(":") == _count_keys(value)
+    colons = text.count(":")
+    return isinstance(value, dict) and (colons == len(value) or colons == _count_keys(value))
 
 
 def _count_keys(value: Any) -> int:

@@ -180,6 +180,9 @@ class AsyncToolTurn(ToolTurn):
 
 def plan_stages(calls: Sequence[BoundCall], *, sequential: bool = False) -> Iterator[list[CallGroup]]:
     """Yield the stages of a turn: groups of calls that run side by side, each group once for all its calls."""
+    if len(calls) == 1:
+        yield [(calls[0],)]
+        return
     stage: dict[object, CallGroup] = {}
     for bound in calls:
         if sequential or is_ordered(bound):

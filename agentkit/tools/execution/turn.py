@@ -41,10 +41,12 @@ _EFFECT_OF_LATE_CALL: dict[str | None, str] = {
 class Job:
     """A group of calls that waits for its start, or for the lock of a sequential tool, or runs.
 
-    `started` is `time.perf_counter()` at the start, or at the start of waiting. `stop` cancels the job; None before
-    the start. `blocked` are the seconds for which a coroutine blocked its event loop.
+    `bound` is the call that runs for all of the group. `started` is `time.perf_counter()` at the start, or at the start
+    of waiting. `stop` cancels the job; None before the start. `blocked` are the seconds for which a coroutine blocked
+    its event loop.
     """
 
+    bound: BoundCall
     group: CallGroup
     started: float = 0.0
     deadline: float | None = None
@@ -52,11 +54,6 @@ class Job:
     granted: Callable[[], object] | None = None
     stop: CancelCallback | None = None
     blocked: float = 0.0
-
-    @property
-    def bound(self) -> BoundCall:
-        """The call that runs for all of the group."""
-        return self.group[0]
 
     @property
     def is_async(self) -> bool:
@@ -227,7 +224,7 @@ class ToolTurn(ABC):
 
     def begin(self, stage: Sequence[CallGroup]) -> Iterator[Event]:
         """Start these calls, or wait for their locks; yields the events."""
-        jobs = [Job(group) for group in stage]
+        jobs = [Job(group[0], group) for group in stage]
         self._jobs.update(dict.fromkeys(jobs))
         for job in jobs:
             tool = job.bound.tool
