@@ -42,7 +42,7 @@ def end_of(seen):
     assert len(ends) == 1
     assert seen[-1] is ends[0]
     assert ends[0].run_id == next(event for event in seen if isinstance(event, RunStarted)).run_id != ""
-    assert ends[0].seconds >= 0
+    assert ends[0].seconds > 0
     return ends[0]
 
 

@@ -5,6 +5,7 @@ import json
 import time
 
 import pytest
+from timing import control_seconds
 
 from agentkit import JsonAgent, ModelError, Paused, RunError, tool
 from agentkit.agents.run_state import Run
@@ -171,10 +172,11 @@ def test_noting_costs_the_same_however_long_the_run_is():
             run.observe(SubRun("inner", call, TextDelta("x")))
         return (time.thread_time() - began) / turns
 
+    control = control_seconds()
     few = min(seconds(200) for _ in range(3))
     many = min(seconds(4_000) for _ in range(3))
     assert many < 5 * few
-    assert many < 0.001
+    assert many < control / 10
 
 
 def test_an_interrupted_run_closes_its_trace():

@@ -282,10 +282,11 @@ def test_a_package_documents_its_content(room):
 
 
 def test_every_drawing_function_that_a_value_names_is_there():
-    for path in FILES:
-        for place in re.findall(r'shown_by\(\s*f?"([\w.]+:\w+)"', path.read_text()):
-            module, _, name = place.partition(":")
-            assert callable(getattr(import_module(module), name)), f"{path.name}: {place}"
+    places = {place for path in FILES for place in re.findall(r'shown_by\(\s*f?"([\w.]+:\w+)"', path.read_text())}
+    assert places
+    for place in places:
+        module, _, name = place.partition(":")
+        assert callable(getattr(import_module(module), name)), place
 
 
 def test_modules_of_one_folder_form_no_circle():
@@ -402,7 +403,9 @@ def test_making_an_agent_and_running_it_offline_loads_no_litellm():
 
 
 def test_nothing_names_a_machine_or_a_registry():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not (ROOT / ".git").exists():
+        pytest.skip("the files of the project are listed by git")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     own = Path(__file__).relative_to(ROOT).as_posix()
     pattern = re.compile(r"/(root|home|Users)/\w|file:///(?!etc/)\w|index-url|@ https?://")
     for name in listed:
