@@ -162,7 +162,7 @@ ELSEWHERE = {
     "core.ask_person": "what a person enters at a question",
     "models.litellm.requests": "plain alternatives without a repetition, ids of at most 64 characters, model names",
     "models.offline.planning": "pieces that words.py has found",
-    "policies.approval": "places in arguments",
+    "policies.pending": "places in arguments",
     "tools.roles": "names of parameters",
     "pytest_plugin": "names of tests",
     "sessions.journal.postgres": "plain alternatives without a repetition",
