@@ -10,8 +10,7 @@ import pytest
 
 from agentkit import RunError
 from agentkit.sessions.journal.connections import opened_store
-from agentkit.sessions.journal.sqlite import SqliteStore
-from agentkit.sessions.journal.store import Store
+from agentkit.sessions.journal.sqlite import SqliteStore, SqlStore
 
 try:
     from agentkit.sessions.journal.postgres import PostgresStore
@@ -21,18 +20,18 @@ except RunError:  # psycopg is not installed
 Write = Callable[[Sequence[Any]], None]
 
 
-def patch_append(patched: pytest.MonkeyPatch, replacement: Callable[[Write, Store, Sequence[Any]], None]) -> None:
+def patch_append(patched: pytest.MonkeyPatch, replacement: Callable[[Write, SqlStore, Sequence[Any]], None]) -> None:
     """Call `replacement(write, store, statements)` in place of each write; `write` is the real one."""
 
     def replaced(write):
-        def append(store, statements, lease=None):
+        def execute(store, statements, lease=None):
             replacement(lambda rows: write(store, rows, lease), store, statements)
 
-        return append
+        return execute
 
-    patched.setattr(SqliteStore, "append", replaced(SqliteStore.append))
+    patched.setattr(SqliteStore, "execute", replaced(SqliteStore.execute))
     if PostgresStore is not None:
-        patched.setattr(PostgresStore, "append", replaced(PostgresStore.append))
+        patched.setattr(PostgresStore, "execute", replaced(PostgresStore.execute))
 
 
 def shorten_waits(patched: pytest.MonkeyPatch, seconds: float) -> None:
@@ -45,7 +44,7 @@ def shorten_waits(patched: pytest.MonkeyPatch, seconds: float) -> None:
 def change_rows(path, *statements: str) -> None:
     """Change rows of a journal behind its back."""
     with opened_store(path) as store:
-        store.append([(sql, ()) for sql in statements])
+        store.execute([(sql, ()) for sql in statements])
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..extend import SQLITE_SCHEME, escape_unprintable, mask
+from ..extend import escape_unprintable, mask
 from .agents import Command, agent_options, build_agent
 from .output import dump_json, follow, make_view, print_answer, print_note, print_run_lines
 from .targets import EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE
@@ -96,11 +96,8 @@ def _client_of(place: Path | str) -> Any:
     url = str(place)
     if "://" not in url:
         return None
-    sql = "SELECT 1 FROM pg_tables WHERE schemaname = 'agentkit' AND tablename = 'run_attempts'"
-    if url.startswith(SQLITE_SCHEME):
-        sql = "SELECT 1 FROM sqlite_master WHERE name = 'run_attempts'"
     with agentkit.extend.opened_store(url, must_exist=True) as store:
-        is_used = bool(store.read(sql))
+        is_used = isinstance(store, agentkit.extend.SqlStore) and store.has_table("run_attempts")
     return agentkit.dbos.Client(url) if is_used else None
 
 

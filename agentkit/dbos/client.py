@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import JsonAgent, Result, RunError
 from ..extend import Journal, run_in_thread
-from .database import Database, find_superseded, json_only, queue_of, read_events, refuse_pickle
+from .database import Database, find_superseded, json_only, queue_of, refuse_pickle
 from .handle import STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
 from .queue_tables import APPLICATION_NAME, SCHEDULED, WORKFLOW, session_options
 from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, QueuedRun
@@ -235,7 +235,7 @@ class Client:
 
     def read_events(self, run: str, after: int) -> Sequence[tuple[int, str]]:
         """Return the batches of events of a run with higher numbers than `after`."""
-        return read_events(self._database.store, run, after)
+        return self._database.own.read_events(run, after)
 
     def close(self) -> None:
         """Close the connections."""

@@ -8,7 +8,6 @@ import json
 import sqlite3
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,8 @@ from ..extend import (
     Journal,
     JournalError,
     Lease,
-    Statement,
+    RunFilter,
+    SqlStore,
     Store,
     close_store,
     create_private,
@@ -34,20 +34,9 @@ from ..extend import (
     open_store,
     without_scheme,
 )
-from .queue_tables import QueueTables
+from .queue_tables import EventBatch, QueueTables, WorkerTables
 
-TABLES = (
-    "CREATE TABLE IF NOT EXISTS worker_beats (worker text PRIMARY KEY, beat bigint NOT NULL, host text NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS run_attempts (workflow text, worker text, begun double precision)",
-    "CREATE INDEX IF NOT EXISTS attempts_of ON run_attempts (workflow)",
-    "CREATE TABLE IF NOT EXISTS run_events "
-    "(run text, number bigint, written double precision, body text NOT NULL, PRIMARY KEY (run, number))",
-    "CREATE TABLE IF NOT EXISTS queue_versions (dbos text PRIMARY KEY)",
-)
-POSTGRES_NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
-POSTGRES_SEEN = "greatest(beat, CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000 AS bigint))"
 PICKLED_NONE = "gAROLg=="
-SQLITE_NOW = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 OLDEST_SQLITE = (3, 42)
 """The SQLite that DBOS needs from Python 3.12 on, for `unixepoch('subsec')`; it does not check."""
 
@@ -61,12 +50,14 @@ class Database:
         queue: The URL under which DBOS keeps its tables.
         store: The open journal.
         tables: The tables of DBOS.
+        own: The tables of the workers.
     """
 
     journal: Journal
     queue: str
-    store: Store
+    store: SqlStore
     tables: QueueTables
+    own: WorkerTables
 
     @classmethod
     def open(cls, url: str) -> "Database":
@@ -87,19 +78,11 @@ class Database:
             check_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2])
             queue = f"{url}-queue"
         store = open_store(url)
-        _create_tables(store)
-        _create_queue(store, queue)
-        return cls(Journal(url, errors="raise"), queue, store, QueueTables(store))
-
-    @property
-    def now(self) -> str:
-        """The SQL of the present time in milliseconds since 1970, by the clock of the database."""
-        return POSTGRES_NOW if is_url(self.store.place) else SQLITE_NOW
-
-    @property
-    def seen(self) -> str:
-        """The SQL of the last time at which a worker showed itself, or could not because the server was starting."""
-        return POSTGRES_SEEN if is_url(self.store.place) else "beat"
+        assert isinstance(store, SqlStore)  # it is one for every URL
+        own = WorkerTables(store)
+        own.create()
+        _create_queue(store, own, queue)
+        return cls(Journal(url, errors="raise"), queue, store, QueueTables(store), own)
 
     def close(self) -> None:
         """Release the journal."""
@@ -107,27 +90,16 @@ class Database:
         close_store(self.store)
 
 
-def _create_tables(store: Store) -> None:
-    for is_last in (False, True):  # two processes may create them at the same time, and one of them fails
-        try:
-            store.append([(sql, ()) for sql in TABLES])
-            break
-        except JournalError:
-            if is_last:
-                raise
-            time.sleep(0.2)
-
-
-def _create_queue(store: Store, queue: str) -> None:
+def _create_queue(store: SqlStore, own: WorkerTables, queue: str) -> None:
     """Create the tables of DBOS, or bring them to its installed version; a row says that they are complete."""
     installed = f"{version('dbos')} with sessions"
     if not is_url(queue):
         create_private(without_scheme(queue))
-    if not is_url(queue) or not store.read("SELECT 1 FROM queue_versions WHERE dbos = ?", installed):
+    if not is_url(queue) or not own.has_version(installed):
         import_module("dbos").DBOS.migrate(queue)
         with closing(QueueTables(store)) as tables:
             tables.create_index()
-        store.append([("INSERT INTO queue_versions VALUES (?) ON CONFLICT DO NOTHING", (installed,))])
+        own.add_version(installed)
 
 
 def check_sqlite(python: tuple[int, ...], sqlite: tuple[int, ...]) -> None:
@@ -150,20 +122,17 @@ def queue_of(agent: str) -> str:
     return f"agentkit.{agent}"
 
 
-def read_events(store: Store, run: str, after: int) -> Sequence[tuple[int, str]]:
-    """Return the numbers and texts of the batches of events of a run."""
-    sql = "SELECT number, body FROM run_events WHERE run = ? AND number > ? ORDER BY number"
-    return [(number, body) for number, body in store.read(sql, run, after)]
-
-
 def find_superseded(store: Store, runs: Sequence[str]) -> dict[str, str | None]:
     """Return those of the runs whose conversation was continued by another run, with the next run there."""
-    if not runs:
+    superseded = [run for run in store.runs(RunFilter(ids=runs)) if run.status == "superseded"] if runs else []
+    if not superseded:
         return {}
-    later = "l.conversation = r.conversation AND l.rowid > r.rowid ORDER BY l.rowid LIMIT 1"
-    marks = ", ".join("?" * len(runs))
-    sql = f"SELECT r.id, (SELECT l.id FROM runs l WHERE {later}) FROM runs r WHERE r.id IN ({marks}) AND r.status = ?"
-    return dict(store.read(sql, *runs, "superseded"))
+    others = store.runs(RunFilter(conversations={run.conversation for run in superseded}))
+    found = dict[str, str | None]()
+    for run in superseded:
+        later = [other for other in others if other.conversation == run.conversation and other.number > run.number]
+        found[run.id] = min(later, key=lambda other: other.number).id if later else None
+    return found
 
 
 class _JsonOnly(threading.local):
@@ -225,12 +194,6 @@ def refuse_pickle(*, in_process: bool = False) -> None:
     raise DefinitionError(f"workers: dbos {version('dbos')} reads rows that are marked as pickle. Install another 3.x")
 
 
-def event_statement(run: str, number: int, body: str) -> Statement:
-    """Return the statement that adds a batch of events."""
-    sql = "INSERT INTO run_events VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-    return sql, (run, number, time.time(), body)
-
-
 def is_unreachable(error: JournalError) -> bool:
     """Return whether a journal failed because its database cannot be reached or is busy, which may pass."""
     cause: Any = error.__cause__
@@ -258,12 +221,12 @@ class RunEvents:
         if len(self._entries) <= MAX_UNWRITTEN_EVENTS:
             self._entries.append(encode_frame(frame, time.perf_counter() - self._began))
 
-    def take(self) -> Iterator[Statement]:
-        """Yield the statement that writes the new events, if there are any."""
+    def take(self) -> Iterator[EventBatch]:
+        """Yield the new events, if there are any."""
         if entries := self._entries:
             self._entries = []
             self._number += 1
-            yield event_statement(self._run, self._number, json.dumps(entries, default=str))
+            yield self._run, self._number, json.dumps(entries, default=str)
 
 
 class EventLog:
@@ -277,8 +240,7 @@ class EventLog:
 
     def open(self, run: str) -> RunEvents:
         """Return the events of a run that begins or continues."""
-        sql = "SELECT coalesce(max(number), 0) FROM run_events WHERE run = ?"
-        events = RunEvents(run, self._database.store.read(sql, run)[0][0])
+        events = RunEvents(run, self._database.own.last_event(run))
         with self._guard:
             self._open.add(events)
         return events
@@ -292,12 +254,12 @@ class EventLog:
     def write(self) -> None:
         """Write the new events of all runs."""
         with self._guard:
-            rows = [row for events in self._open for row in events.take()]
-        self._write(rows)
+            batches = [batch for events in self._open for batch in events.take()]
+        self._write(batches)
 
-    def _write(self, rows: list[Statement]) -> None:
-        if rows:
+    def _write(self, batches: list[EventBatch]) -> None:
+        if batches:
             try:
-                self._database.store.append(rows, self._lease)
+                self._database.own.add_events(batches, self._lease)
             except JournalError:  # the run is in the journal; only a client that is watching misses these events
                 return

@@ -6,17 +6,16 @@ Runs of one session wait for their turn: each is submitted with a delay that nev
 its agent when no run of the session before it is unfinished.
 """
 
-import os
 import re
 import sqlite3
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from ..extend import JournalError, Statement, Store, is_url
+from ..extend import JournalError, Lease, SqlStore, Statement, is_url
 from .work import CONTINUED
 
 APPLICATION_NAME = "agentkit"
@@ -48,7 +47,7 @@ BEFORE_ALL = -(1 << 50)
 class QueueTables:
     """The tables of DBOS; its errors are `JournalError`s."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._file: sqlite3.Connection | None = None
         self._lock = threading.Lock()
@@ -155,7 +154,7 @@ class QueueTables:
 
     def _append(self, statements: Sequence[Statement]) -> None:
         if self._file is None:
-            self._store.append(statements)
+            self._store.execute(statements)
             return
         with self._lock:
             try:
@@ -176,10 +175,113 @@ class QueueTables:
                 raise JournalError(f"the queue of {self._store.named}: {error}") from error
 
 
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS worker_beats (worker text PRIMARY KEY, beat bigint NOT NULL, host text NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS run_attempts (workflow text, worker text, begun double precision)",
+    "CREATE INDEX IF NOT EXISTS attempts_of ON run_attempts (workflow)",
+    "CREATE TABLE IF NOT EXISTS run_events "
+    "(run text, number bigint, written double precision, body text NOT NULL, PRIMARY KEY (run, number))",
+    "CREATE TABLE IF NOT EXISTS queue_versions (dbos text PRIMARY KEY)",
+)
+POSTGRES_NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
+SQLITE_NOW = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+"""The present time in milliseconds since 1970, by the clock of the database."""
+POSTGRES_SEEN = "greatest(beat, CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000 AS bigint))"
+"""The last time at which a worker showed itself, or could not because the server was starting."""
+EventBatch: TypeAlias = tuple[str, int, str]
+"""A run, the number of the batch, and its events as JSON."""
+
+
+class WorkerTables:
+    """The tables of the workers beside those of the journal: signs of life, attempts, and events of runs."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        is_server = is_url(store.place)
+        self._now = POSTGRES_NOW if is_server else SQLITE_NOW
+        self._seen = POSTGRES_SEEN if is_server else "beat"
+
+    def create(self) -> None:
+        """Create the tables that the journal lacks."""
+        for is_last in (False, True):  # two processes may create them at the same time, and one of them fails
+            try:
+                self._store.execute([(sql, ()) for sql in TABLES])
+                break
+            except JournalError:
+                if is_last:
+                    raise
+                time.sleep(0.2)
+
+    def has_version(self, installed: str) -> bool:
+        """Return whether the tables of DBOS were brought to this version."""
+        return bool(self._store.read("SELECT 1 FROM queue_versions WHERE dbos = ?", installed))
+
+    def add_version(self, installed: str) -> None:
+        """Note that the tables of DBOS have this version."""
+        self._store.execute([("INSERT INTO queue_versions VALUES (?) ON CONFLICT DO NOTHING", (installed,))])
+
+    def add_beat(self, worker: str, host: str, lease: Lease) -> None:
+        """Add the first sign of life of a worker."""
+        sql = f"INSERT INTO worker_beats VALUES (?, {self._now}, ?) ON CONFLICT DO NOTHING"
+        self._store.execute([(sql, (worker, host))], lease)
+
+    def beat(self, worker: str, lease: Lease) -> None:
+        """Show that a worker lives; raise `LeaseLost` if others have taken it for dead."""
+        self._store.execute([(f"UPDATE worker_beats SET beat = {self._now} WHERE worker = ?", (worker,))], lease)
+
+    def remove_beat(self, worker: str, lease: Lease | None = None) -> None:
+        """Remove the signs of life of a worker."""
+        self._store.execute([("DELETE FROM worker_beats WHERE worker = ?", (worker,))], lease)
+
+    def beats(self) -> list[tuple[str, int, int]]:
+        """Return the workers, their last signs of life, and the milliseconds since they could show one."""
+        rows = self._store.read(f"SELECT worker, beat, {self._now} - {self._seen} FROM worker_beats")
+        return [(worker, beat, milliseconds) for worker, beat, milliseconds in rows]
+
+    def attempts(self, workflow: str) -> list[tuple[str, float]]:
+        """Return the workers and the times of the attempts; a time is negative if the run did not cause the failure."""
+        rows = self._store.read(
+            "SELECT worker, begun FROM run_attempts WHERE workflow = ? ORDER BY abs(begun)", workflow
+        )
+        return [(worker, begun) for worker, begun in rows]
+
+    def add_attempt(self, workflow: str, worker: str, begun: float) -> None:
+        """Add an attempt."""
+        self._store.execute([("INSERT INTO run_attempts VALUES (?, ?, ?)", (workflow, worker, begun))])
+
+    def mark_attempt(self, workflow: str, begun: float) -> None:
+        """Mark an attempt whose failure the run did not cause."""
+        sql = "UPDATE run_attempts SET begun = -abs(begun) WHERE workflow = ? AND begun = ?"
+        self._store.execute([(sql, (workflow, begun))])
+
+    def read_events(self, run: str, after: int) -> list[tuple[int, str]]:
+        """Return the numbers and texts of the batches of events of a run."""
+        sql = "SELECT number, body FROM run_events WHERE run = ? AND number > ? ORDER BY number"
+        return [(number, body) for number, body in self._store.read(sql, run, after)]
+
+    def last_event(self, run: str) -> int:
+        """Return the number of the last batch of events of a run."""
+        return int(self._store.read("SELECT coalesce(max(number), 0) FROM run_events WHERE run = ?", run)[0][0])
+
+    def add_events(self, batches: Iterable[EventBatch], lease: Lease) -> None:
+        """Add batches of events."""
+        sql = "INSERT INTO run_events VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        self._store.execute([(sql, (run, number, time.time(), body)) for run, number, body in batches], lease)
+
+    def prune_events(self, before: float) -> None:
+        """Remove the events that were written before a time."""
+        self._store.execute([("DELETE FROM run_events WHERE written < ?", (before,))])
+
+    def empty(self, run: str, workflows: Sequence[str]) -> None:
+        """Remove the events of a run, and the attempts of its workflows."""
+        attempts = f"DELETE FROM run_attempts WHERE workflow IN ({', '.join('?' * len(workflows))})"
+        self._store.execute([("DELETE FROM run_events WHERE run = ?", (run,)), (attempts, workflows)])
+
+
 class QueueCleanUp:
     """Removes what the queue and the workers have of runs that are deleted from the journal."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._tables = QueueTables(store) if is_url(store.place) or Path(queue_file(store)).exists() else None
         self._workflows = defaultdict[str, list[str]](list)
@@ -203,15 +305,13 @@ class QueueCleanUp:
         if self._tables.has_unfinished([*known, f"{run}{CONTINUED}{next_number}"]):
             return False
         self._tables.empty(known)
-        marks = ", ".join("?" * len(known))
-        attempts = f"DELETE FROM run_attempts WHERE workflow IN ({marks})", known
-        self._store.append([("DELETE FROM run_events WHERE run = ?", (run,)), attempts])
+        WorkerTables(self._store).empty(run, known)
         return True
 
     def empty_others(self, before: float) -> None:
         """Remove runs that ended before a time and are not in the journal: those stopped while queued, say."""
         old = [run for run, changed in self._changed.items() if changed < before * 1000]
-        kept = {run for (run,) in self._store.read("SELECT id FROM runs")} if old else set()
+        kept = {run.id for run in self._store.runs()} if old else set()
         for run in old:
             if run not in kept:
                 self.empty(run)
@@ -222,9 +322,9 @@ class QueueCleanUp:
             self._tables.close()
 
 
-def queue_file(store: Store) -> str:
+def queue_file(store: SqlStore) -> str:
     """Return the path of the queue beside a journal in a file."""
-    return f"{os.fspath(store.place)}-queue"
+    return f"{store.place}-queue"
 
 
 def run_of_schedule(workflow: str) -> str:

@@ -12,7 +12,6 @@ wakes, its lease is lost and it writes nothing.
 """
 
 import asyncio
-import json
 import os
 import secrets
 import socket
@@ -34,11 +33,16 @@ from ..extend import (
     JournalError,
     Lease,
     LeaseLost,
+    RunFilter,
     Setup,
+    Step,
+    StepBegun,
+    StepEnded,
     Store,
+    fold,
     inner_runs,
-    is_url,
     read_answers,
+    read_setup,
     run_in_thread,
 )
 from .database import (
@@ -127,14 +131,13 @@ class Execution:
             whose worker died outside of the run's calls counts a tenth: the run can hardly be the cause.
         """
         store = self._database.store
-        sql = "SELECT worker, begun FROM run_attempts WHERE workflow = ? ORDER BY abs(begun)"
-        attempts = store.read(sql, workflow)
+        own = self._database.own
+        attempts = own.attempts(workflow)
         if attempts and attempts[-1][0] != self.worker and not self._has_open_call(run, attempts[-1][1]):
-            sql = "UPDATE run_attempts SET begun = -abs(begun) WHERE workflow = ? AND begun = ?"
-            store.append([(sql, (workflow, attempts[-1][1]))])
+            own.mark_attempt(workflow, attempts[-1][1])
             attempts[-1] = (attempts[-1][0], -abs(attempts[-1][1]))
         now = time.time()
-        store.append([("INSERT INTO run_attempts VALUES (?, ?, ?)", (workflow, self.worker, now))])
+        own.add_attempt(workflow, self.worker, now)
         calls = calls_of_run(store, run) if attempts else []
         failed = list[str]()
         outside = list[str]()
@@ -148,8 +151,8 @@ class Execution:
 
     def _has_open_call(self, run: str, since: float) -> bool:
         """Return whether a call that began in the attempt since that time has no outcome."""
-        sql = "SELECT 1 FROM steps WHERE run = ? AND call != '' AND ended IS NULL AND begun >= ? LIMIT 1"
-        return bool(self._database.store.read(sql, run, since))
+        calls = list_calls(self._database.store, run)
+        return any(call.ended is None and call.begun >= since for call in calls)
 
     async def _end(self, outcome: Mapping[str, Any], work: QueuedRun, changes: Sequence[str] = ()) -> dict[str, Any]:
         """Return the outcome with the calls in doubt, and with how the agent differs from the one that began."""
@@ -208,10 +211,9 @@ class Execution:
         """Return the conversation of the work, and how the agent differs from the one that began the run."""
         journal = self._database.journal
         store = self._database.store
-        sql = "SELECT setups.body FROM runs LEFT JOIN setups ON setups.id = runs.setup WHERE runs.id = ?"
-        if found := store.read(sql, work.run):
+        if store.runs(RunFilter(ids=[work.run])):
             session = Session.resumed(work.run, journal, changed="go on")
-            begun = Setup(*json.loads(found[0][0])) if found[0][0] else None
+            begun = read_setup(store, work.run)
             return session, [] if begun is None else begun.changes(Setup.of(agent.instruction, agent.spec.tools))
         session = Session.open(work.session, journal) if work.session else Session()
         session.journaled = session.journaled or JournaledConversation(journal)
@@ -220,8 +222,8 @@ class Execution:
 
     def _list_in_doubt(self, run: str) -> list[str]:
         """Return the calls that began and have no outcome, because a worker died in them or the run was stopped."""
-        sql = "SELECT name, call FROM steps WHERE run = ? AND call != '' AND ended IS NULL ORDER BY step"
-        return [f"{name} ({call})" for name, call in self._database.store.read(sql, run)]
+        calls = [call for call in list_calls(self._database.store, run) if call.ended is None]
+        return [f"{call.name} ({call.call})" for call in sorted(calls, key=lambda call: call.step)]
 
 
 def _paused_still(session: Session, error: Exception) -> Paused:
@@ -232,11 +234,16 @@ def _paused_still(session: Session, error: Exception) -> Paused:
     return pause
 
 
+def list_calls(store: Store, run: str) -> list[Step]:
+    """Return the calls of a run as far as they are recorded."""
+    steps = fold(store.records(*store.runs(RunFilter(ids=[run])), kinds=(StepBegun, StepEnded))).steps[run]
+    return [step for step in steps.values() if step.call]
+
+
 def calls_of_run(store: Store, run: str) -> list[tuple[float, float]]:
     """Return when the calls that have ended began and ended, those of agents inside them too."""
-    sql = "SELECT begun, ended FROM steps WHERE run = ? AND call != '' AND ended IS NOT NULL"
     inner = [found for _, name in inner_runs(store, run) for found in calls_of_run(store, name)]
-    return [*((begun, ended) for begun, ended in store.read(sql, run)), *inner]
+    return [*((call.begun, call.ended) for call in list_calls(store, run) if call.ended is not None), *inner]
 
 
 BEAT_SECONDS = 0.5
@@ -250,11 +257,6 @@ KEPT_EVENT_SECONDS = 86_400.0
 PRUNE_SECONDS = 600.0
 OLD_BEATS = 1 << 40
 """A smaller number is not a time in milliseconds, but a count, as a worker of an older version writes it."""
-END_CONNECTION = (
-    "SELECT pg_terminate_backend(pid) FROM pg_locks, leases WHERE conversation = ? AND locktype = 'advisory' "
-    "AND objsubid = 1 AND classid = owner >> 32 AND objid = owner & 4294967295 "
-    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-)
 
 
 class Watch:
@@ -267,8 +269,7 @@ class Watch:
         self._begun = self._since = self._last = time.monotonic()
         """The times of the beginning, of the end of the last standstill, and of the last look."""
         self._pruned = 0.0
-        sql = f"INSERT INTO worker_beats VALUES (?, {database.now}, ?) ON CONFLICT DO NOTHING"
-        database.store.append([(sql, (worker, socket.gethostname()))], lease)
+        database.own.add_beat(worker, socket.gethostname(), lease)
 
     def beat(self, execution: Execution) -> None:
         """Do once what is done twice a second.
@@ -279,8 +280,7 @@ class Watch:
         now = time.monotonic()
         if now - self._last > QUIET_SECONDS:  # this worker or the database stood still
             self._since = now
-        sql = f"UPDATE worker_beats SET beat = {self._database.now} WHERE worker = ?"
-        self._database.store.append([(sql, (self._worker,))], self._lease)
+        self._database.own.beat(self._worker, self._lease)
         if execution.active:
             for found in import_module("dbos").DBOS.list_workflows(
                 workflow_ids=[*execution.active], status="CANCELLED", load_input=False, load_output=False
@@ -294,8 +294,7 @@ class Watch:
     def end(self) -> None:
         """Remove the signs of life of this worker, which ends."""
         with suppress(JournalError):
-            sql = "DELETE FROM worker_beats WHERE worker = ?"
-            self._database.store.append([(sql, (self._worker,))], self._lease)
+            self._database.own.remove_beat(self._worker, self._lease)
 
     def _take_over(self) -> None:
         """Take over the runs of dead workers; after a standstill the others have some seconds to show themselves."""
@@ -304,9 +303,8 @@ class Watch:
         has_stood_still = self._since != self._begun
         if not others or (has_stood_still and now - self._since < QUIET_SECONDS):
             return
-        sql = f"SELECT worker, beat, {self._database.now} - {self._database.seen} FROM worker_beats"
-        rows = self._database.store.read(sql)
-        quiet = {worker: (milliseconds / 1000, beat > OLD_BEATS) for worker, beat, milliseconds in rows}
+        beats = self._database.own.beats()
+        quiet = {worker: (milliseconds / 1000, beat > OLD_BEATS) for worker, beat, milliseconds in beats}
         for worker in others:
             seconds, is_time = quiet.get(worker, (QUIET_SECONDS, False))
             if seconds >= QUIET_SECONDS:
@@ -317,23 +315,21 @@ class Watch:
         store = self._database.store
         key = lock_key(worker)
         try:
-            lease = store.lease(key, f"worker {worker}")
+            lease = store.take(key, f"worker {worker}")
         except ConversationBusy:
-            if is_frozen and is_url(store.place):
-                store.read(END_CONNECTION, key)
+            if is_frozen:
+                store.end_holder(key)
             return
         try:
             self._database.tables.release(worker)
-            store.append([("DELETE FROM worker_beats WHERE worker = ?", (worker,))])
+            self._database.own.remove_beat(worker)
         finally:
             lease.release()
 
     def _prune(self) -> None:
         if time.monotonic() - self._pruned > PRUNE_SECONDS:
             self._pruned = time.monotonic()
-            self._database.store.append(
-                [("DELETE FROM run_events WHERE written < ?", (time.time() - KEPT_EVENT_SECONDS,))]
-            )
+            self._database.own.prune_events(time.time() - KEPT_EVENT_SECONDS)
 
 
 def repeat(
@@ -430,7 +426,7 @@ class Worker:
         library = import_module("dbos")
         refuse_pickle(in_process=True)
         database = Database.open(self._url)
-        lease = database.store.lease(lock_key(self.name), f"worker {self.name}")
+        lease = database.store.take(lock_key(self.name), f"worker {self.name}")
         events = EventLog(database, lease)
         execution = Execution(self.name, self._agents, database, events)
         watch = Watch(database, self.name, lease)

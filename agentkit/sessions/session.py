@@ -35,12 +35,13 @@ from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate
 from ..policies.pending import Given, PendingInputs
 from ..policies.taint.hidden import show_waiting
 from ..tools.results.result_text import render_result
-from .journal.location import Journal
+from .journal.location import Journal, Place
 from .journal.maintenance import closed_state, open_named, open_run
 from .journal.run_info import has_key, value_of
 from .journal.store import DAMAGE
 from .journal.writer import Changed, JournaledConversation, Uncertain
-from .recordings.file import FIRST_LINE, OLD_FIRST, Line, Recording, name_in_errors, write_lines
+from .recordings.file import FIRST_LINE, OLD_FIRST, Recording, name_in_errors, write_lines
+from .records import Line
 
 QueryContent: TypeAlias = Content | Message
 NOT_RUN_UNDECIDED = "Not run: the call waited for approval, and the conversation went on without it."
@@ -390,7 +391,7 @@ class Session:
             return cls.from_dict(read_saved(Path(path).read_bytes()))
 
     @classmethod
-    def open(cls, name: str, store: str | os.PathLike[str] | Journal) -> Session:
+    def open(cls, name: str, store: Place | Journal) -> Session:
         """Return the conversation `name` of a journal, or a new one; its runs are recorded there."""
         return cls._of(*open_named(Journal.of(store), name))
 
@@ -398,7 +399,7 @@ class Session:
     def resumed(
         cls,
         run_id: str,
-        store: str | os.PathLike[str] | Journal,
+        store: Place | Journal,
         *,
         on_uncertain: Uncertain = None,
         changed: Changed = "refuse",

@@ -310,6 +310,29 @@ def test_imports_stand_at_the_top(path):
     assert not guards, "a module imports what it names; the names of a public module stand in its stub"
 
 
+SQL = re.compile(
+    r"\b(SELECT .* FROM|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE (TABLE|INDEX)|ALTER TABLE|DROP TABLE)\b",
+    re.DOTALL,
+)
+NAMES_TABLES = {
+    "sessions/journal/sqlite.py": "the tables of a journal, and the default store",
+    "sessions/journal/postgres.py": "the store on a server",
+    "dbos/queue_tables.py": "the tables of the queue and of its workers",
+}
+"""The files that have SQL, each with its reason."""
+
+
+def test_sql_stands_in_the_two_stores_and_in_the_file_of_the_queue():
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        texts = [
+            node.value for node in nodes_of(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        if any(map(SQL.search, texts)):
+            found.add(str(path.relative_to(PACKAGE)))
+    assert found == {*NAMES_TABLES}
+
+
 def test_only_one_file_imports_litellm():
     pattern = re.compile(r"^\s*(import|from) litellm\b", re.MULTILINE)
     assert [path.name for path in FILES if pattern.search(path.read_text())] == ["importing.py"]

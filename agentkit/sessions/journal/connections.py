@@ -6,26 +6,31 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from typing import cast
 from weakref import WeakSet
 
 from .location import Place, Sync, absolute_place, is_url, without_scheme
-from .sqlite import SqliteStore
+from .sqlite import SqliteStore, SqlStore
 from .store import Store
 
 POSTGRES = "agentkit.sessions.journal.postgres"
 """The module that needs psycopg."""
-_open: dict[tuple[str, Sync], Store] = {}
+_open: dict[tuple[str, Sync], SqlStore] = {}
 _guard = threading.RLock()
-_stores: WeakSet[Store] = WeakSet()
+_stores: WeakSet[SqlStore] = WeakSet()
 """The stores in `_open`, and those that were replaced in it and still have users."""
 
 
 def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False) -> Store:
     """Open a journal; its users in this process share one store, and each calls `close_store` once.
 
+    A store of the program's own is open already, and the program closes it.
+
     Raises:
         JournalError: The journal cannot be opened, or with `must_exist` does not exist.
     """
+    if not isinstance(place, str | os.PathLike):
+        return cast(Store, place)
     place = without_scheme(place)
     key = absolute_place(place), sync
     with _guard:
@@ -41,6 +46,8 @@ def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False)
 
 def close_store(store: Store) -> None:
     """Release a store; the last release closes a file.  A connection stays open for the next run of the process."""
+    if not isinstance(store, SqlStore):
+        return
     with _guard:
         store.users -= 1
         if store.users or (is_url(store.place) and store in _open.values()):
@@ -60,9 +67,9 @@ def opened_store(place: Place, sync: Sync = "normal", *, must_exist: bool = Fals
         close_store(store)
 
 
-def _connect(place: Place, sync: Sync, *, must_exist: bool) -> Store:
+def _connect(place: str | os.PathLike[str], sync: Sync, *, must_exist: bool) -> SqlStore:
     if is_url(place):
-        store: Store = import_module(POSTGRES).PostgresStore(str(place), sync, must_exist=must_exist)
+        store: SqlStore = import_module(POSTGRES).PostgresStore(str(place), sync, must_exist=must_exist)
         return store
     return SqliteStore(place, sync, must_exist=must_exist)
 

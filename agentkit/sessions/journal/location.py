@@ -2,15 +2,24 @@
 
 import os
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from ...core.errors import DefinitionError, RunError
 
 Sync: TypeAlias = Literal["normal", "full"]
 JournalErrors: TypeAlias = Literal["warn", "raise"]
-Place: TypeAlias = str | os.PathLike[str]
-"""The path of a file, or a URL."""
+
+
+class OpenedStore(Protocol):
+    """A store of the program's own, which has the methods of `Store` in `store.py`."""
+
+    @property
+    def named(self) -> str: ...
+
+
+Place: TypeAlias = str | os.PathLike[str] | OpenedStore
+"""The path of a file, a URL, or a store."""
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 SQLITE_SCHEME = "sqlite:///"
 """Begins the URL of a file, which workers use; the rest is its path."""
@@ -47,6 +56,8 @@ class Journal:
             raise DefinitionError(f'Journal(sync={self.sync!r}): sync must be "normal" or "full"')
         if self.errors not in ("warn", "raise"):
             raise DefinitionError(f'Journal(errors={self.errors!r}): errors must be "warn" or "raise"')
+        if callable(getattr(self.path, "records", None)):  # a store of the program's own
+            return
         if not isinstance(self.path, str | os.PathLike) or not without_scheme(self.path):
             raise DefinitionError(f"journal must be the path of a file or a URL, got {self.path!r:.80}")
         object.__setattr__(self, "path", without_scheme(self.path))
@@ -81,18 +92,22 @@ def is_url(place: Place) -> bool:
     return isinstance(place, str) and place.startswith(POSTGRES_SCHEMES)
 
 
-def without_scheme(place: Place) -> Place:
+def without_scheme(place: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """Return the path of a file that is named by a URL, else the place itself."""
     return place.removeprefix(SQLITE_SCHEME) if isinstance(place, str) else place
 
 
 def absolute_place(place: Place) -> str:
     """Return the absolute path of a file without links, or the URL: equal for the same journal."""
+    if not isinstance(place, str | os.PathLike):
+        return f"{place.named} {id(place)}"
     return str(place) if is_url(place) else os.path.realpath(place)
 
 
 def show_place(place: Place) -> str:
     """Return the path, or the URL without its password, for messages."""
+    if not isinstance(place, str | os.PathLike):
+        return place.named
     text = os.fspath(place)
     if not is_url(text):
         return text

@@ -4,15 +4,13 @@ A run is shown in the terminal, in a notebook, and as a page.
 """
 
 import json
-import sys
+import os
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -23,21 +21,36 @@ from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool
 from ...engine.trace import Span, Trace
 from ...policies.long_results import TruncatedResults
 from ...tools.results.result_text import render_text
+from ..records import (
+    MessageWritten,
+    Record,
+    RunBegun,
+    RunEntry,
+    StateWritten,
+    Step,
+    StepBegun,
+    StepEnded,
+    TextStored,
+    decode_all,
+    fold,
+)
 from .connections import opened_store
 from .location import ConversationBusy, Journal, JournalError, Place, is_url, show_place
 from .run_info import (
-    UNFINISHED,
     RunInfo,
+    RunRecords,
     begun_calls,
+    describe_run,
+    find_entry,
     find_run,
     inner_runs,
     list_runs,
-    read_steps,
+    read_run,
     usage_of,
     with_inner_runs,
 )
-from .store import Statement, Store, damage_error, digest, encode_json, read_checked_messages, read_texts, reading
-from .tables import COLUMNS, INSERT_CONVERSATION, INSERT_RUN, INSERT_STEP, insert
+from .sqlite import SqlStore
+from .store import RunFilter, Store, check_free, damage_error, encode_json, reading
 from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
 
 HANDOFF_PREFIX = "The conversation is handed over to "
@@ -48,26 +61,20 @@ Opened: TypeAlias = tuple[JournaledConversation, dict[str, Any]]
 """A conversation to continue, and the state of its session as far as it was written."""
 
 
-def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
-    """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
-    with reading(store, f"messages, conversation {key}"):
-        for _, body, number, error in read_checked_messages(store, key):
-            if error:
-                raise JournalError(error)
-            yield json.loads(body), number
-
-
 def read_conversation(store: Store, journal: Journal, key: int) -> Opened:
     """Return a conversation without what its runs have used."""
-    kept = JournaledConversation(journal, key)
-    for message, number in read_messages(store, key):
-        kept.note(message, number)
-    cut = read_texts(store, key)
-    with reading(store, f"conversations and cut, conversation {key}"):
-        state, kept.name = store.read("SELECT state, name FROM conversations WHERE id = ?", key)[0]
-        kept.state = json.loads(state)
-    kept.cut = {*cut}
-    return kept, {**kept.state, "cut": cut}
+    with reading(store, f"conversation {key}"):
+        stored = fold(store.records(key)).conversation(key)
+        if stored.damage:
+            raise damage_error(store, stored.damage)
+        kept = JournaledConversation(journal, key)
+        for message, number in zip(stored.messages, stored.digests, strict=True):
+            kept.note(message, number or 0)
+        cut = stored.read_texts()
+        kept.name = stored.name
+        kept.state = json.loads(stored.state)
+        kept.cut = {*cut}
+        return kept, {**kept.state, "cut": cut}
 
 
 def open_named(journal: Journal, name: str) -> Opened:
@@ -76,15 +83,13 @@ def open_named(journal: Journal, name: str) -> Opened:
         raise RunError(
             f'a conversation of a journal needs a name, got {name!r:.60}. Give a text: Session.open("ada", ...)'
         )
-    with opened_store(journal.path, journal.sync) as store, reading(store, f"conversations, {name!r}"):
-        key = JournaledConversation(journal).key
-        store.append([(INSERT_CONVERSATION, (key, name))])
-        key = store.read("SELECT id FROM conversations WHERE name = ?", name)[0][0]
+    with opened_store(journal.path, journal.sync) as store, reading(store, f"the conversation {name!r}"):
+        key = store.claim_name(name, JournaledConversation(journal).key)
         kept, state = read_conversation(store, journal, key)
-        unfinished = store.read(f"SELECT id FROM runs WHERE conversation = ? AND {UNFINISHED}", key)
-        kept.run = unfinished[0][0] if unfinished else ""
-        kept.begun = begun_calls(store, kept.run, kept.written)
-        kept.base = usage_before(store, key, kept.run)
+        if unfinished := store.runs(RunFilter(conversations=[key], is_unfinished=True)):
+            kept.run = unfinished[0].id
+            kept.begun = begun_calls(store, read_run(store, unfinished[0]), kept.written)
+        kept.base = usage_before(store, key, unfinished[0] if unfinished else None)
         return kept, state
 
 
@@ -97,53 +102,54 @@ def open_run(journal: Journal, run: str) -> Opened:
     Raises:
         JournalError: There is no such run, it is damaged or in progress, or its conversation continued without it.
     """
-    with opened_store(journal.path, journal.sync, must_exist=True) as store, reading(store, f"runs, run {run}"):
+    with opened_store(journal.path, journal.sync, must_exist=True) as store, reading(store, f"run {run}"):
         wanted = find_run(store, run)
         if wanted.state not in ("finished", "superseded"):
-            store.check_free(wanted.conversation, f"run {wanted.id}")
-        return store.read_together(partial(_read_run, store, journal, run))
+            check_free(store, wanted.conversation, f"run {wanted.id}")
+        return store.read_together(partial(_read_run, store, journal, wanted.id))
 
 
 def _read_run(store: Store, journal: Journal, name: str) -> Opened:
     """Return the conversation of a run that is finished or can be resumed, and its state."""
-    run = find_run(store, name)  # another process may have ended it before it was free
+    records = read_run(store, find_entry(store, name))  # another process may have ended it before it was free
+    run = describe_run(store, records)
     if run.state == "superseded":
         raise JournalError(
             f"run {run.id} cannot be resumed: its conversation continued with another run. Branch it: "
             f"agent.fork({run.id!r}, step)"
         )
     kept, state = read_conversation(store, journal, run.conversation)
-    messages = kept.written[: end_of_run(store, run)]
-    replies = _find_replies(store, kept, run, len(messages))
+    messages = kept.written[: end_of_run(store, records.entry)]
+    replies = _find_replies(store, kept, records, len(messages))
     if run.state == "finished":
-        later = store.read(f"SELECT 1 FROM runs WHERE conversation = ? AND rowid > {_ROW} LIMIT 1", kept.key, run.id)
+        later = any(other.number > records.entry.number for other in _runs_beside(store, records.entry))
         if later or len(messages) < len(kept.written):
             kept = JournaledConversation(journal)
         kept.stored = StoredAnswer(run, tuple(calls_of(messages[replies[-1]])) if replies else ())
         state |= {**closed_state(messages[run.first :]), "messages": messages}
     else:
         kept.run = run.id
-        kept.begun = begun_calls(store, run.id, messages)
-    kept.base = usage_before(store, run.conversation, run.id)
+        kept.begun = begun_calls(store, records, messages)
+    kept.base = usage_before(store, run.conversation, records.entry)
     return kept, state
 
 
-_ROW = "(SELECT rowid FROM runs WHERE id = ?)"
+def _runs_beside(store: Store, run: RunEntry) -> list[RunEntry]:
+    return store.runs(RunFilter(conversations=[run.conversation]))
 
 
-def usage_before(store: Store, key: int, run: str) -> Usage:
-    """Return the usage of the runs of a conversation before `run`, or for "" of all."""
-    sql = f"SELECT id FROM runs WHERE conversation = ? AND rowid < coalesce({_ROW}, {sys.maxsize})"
-    return sum((usage_of(store, other) for (other,) in store.read(sql, key, run)), Usage())
+def usage_before(store: Store, key: int, run: RunEntry | None) -> Usage:
+    """Return the usage of the runs of a conversation before `run`, or for None of all."""
+    others = store.runs(RunFilter(conversations=[key]))
+    before = [other for other in others if run is None or other.number < run.number]
+    return sum((usage_of(store, read_run(store, other)) for other in before), Usage())
 
 
-def end_of_run(store: Store, run: RunInfo) -> int | None:
+def end_of_run(store: Store, run: RunEntry) -> int | None:
     """Return the index after the last message of a run; None if it is the end of the conversation."""
-    if run.end is not None:
-        return run.end
-    sql = f"SELECT min(first) FROM runs WHERE conversation = ? AND rowid > {_ROW}"
-    end: int | None = store.read(sql, run.conversation, run.id)[0][0]
-    return end
+    if run.last is not None:
+        return run.last
+    return min((other.first for other in _runs_beside(store, run) if other.number > run.number), default=None)
 
 
 def closed_state(messages: Sequence[Message]) -> dict[str, Any]:
@@ -155,19 +161,19 @@ def closed_state(messages: Sequence[Message]) -> dict[str, Any]:
     return {"inbox": [], "waiting": {}, "nested": {}, "handed": handed, "asked": {}, "inner_answers": {}}
 
 
-def _find_replies(store: Store, kept: JournaledConversation, run: RunInfo, end: int) -> list[int]:
+def _find_replies(store: Store, kept: JournaledConversation, run: RunRecords, end: int) -> list[int]:
     """Return the indexes of a run's replies; raise `JournalError` if messages before its last request are missing."""
-    places = [place for place in range(run.first, end) if kept.written[place]["role"] == "assistant"]
-    rows = store.read("SELECT step, input FROM steps WHERE run = ? AND call = '' ORDER BY step DESC LIMIT 1", run.id)
-    for step, number in rows:
-        before = places[step - 1] if step <= len(places) else end
-        if number != sum(kept.digests[1:before]) % DIGEST_MODULUS:
-            raise damage_error(store, f"messages of run {run.id} are missing")
+    places = [place for place in range(run.entry.first, end) if kept.written[place]["role"] == "assistant"]
+    asked = [step for step in run.steps if not step.call]
+    if asked:
+        last = max(asked, key=lambda step: step.step)
+        before = places[last.step - 1] if last.step <= len(places) else end
+        if last.input != sum(kept.digests[1:before]) % DIGEST_MODULUS:
+            raise damage_error(store, f"messages of run {run.entry.id} are missing")
     return places
 
 
 SECONDS_PER_DAY = 86_400.0
-DELETE_SETUPS = "DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)"
 DEFAULT_PATH = "runs.db"
 """The default journal."""
 
@@ -179,14 +185,15 @@ def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False, limit: int | 
     """
     with opened_store(store, must_exist=True) as opened:
         if not unfinished:
-            return list_runs(opened, limit=limit)
-        return [run for run in list_runs(opened, UNFINISHED) if run.is_unfinished][:limit]  # others are running
+            return list_runs(opened, RunFilter(limit=limit))
+        listed = list_runs(opened, RunFilter(is_unfinished=True))
+        return [run for run in listed if run.is_unfinished][:limit]  # others are running
 
 
 def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:
     """Return the names of the conversations that `Session.open` began, by the key that `RunInfo.conversation` has."""
-    with opened_store(store, must_exist=True) as opened, reading(opened, "conversations"):
-        return dict(opened.read("SELECT id, name FROM conversations WHERE name IS NOT NULL AND name != ''"))
+    with opened_store(store, must_exist=True) as opened, reading(opened, "the names of conversations"):
+        return {key: name for name, key in opened.names().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +211,13 @@ class Mark:
 
 def read_mark(conversation: str | int, store: Place = DEFAULT_PATH) -> Mark | None:
     """Return the mark of a conversation, by its name or its key; None if the journal has no such conversation."""
-    column = "name" if isinstance(conversation, str) else "id"
-    sql = (
-        "SELECT c.id, c.state, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), r.id, r.status, r.ended, "
-        "(SELECT max(coalesce(s.ended, s.begun)) FROM steps s WHERE s.run = r.id) FROM conversations c "
-        f"LEFT JOIN runs r ON r.conversation = c.id WHERE c.{column} = ? ORDER BY r.rowid DESC LIMIT 1"
-    )
-    with opened_store(store, must_exist=True) as opened, reading(opened, f"conversations, {conversation!r}"):
-        rows = opened.read(sql, conversation)
-        if not rows:
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"the conversation {conversation!r}"):
+        key = opened.names(conversation).get(conversation) if isinstance(conversation, str) else conversation
+        found = [] if key is None else opened.runs(RunFilter(conversations=[key]))
+        if key is None or not (found or isinstance(conversation, str)):
             return None
-        key, state, *rest = rows[0]
-        return Mark(key, rest[1] or "", opened.is_leased(key), f"{digest('', state)} {rest}")
+        last = max(found, key=lambda run: run.number).id if found else ""
+        return Mark(key, last, bool(opened.holder(key)), opened.version(key))
 
 
 def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
@@ -224,29 +226,39 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
     The run itself is not changed.  The branch is resumed like any run, also by an agent with other tools or another
     instruction.
     """
-    with opened_store(store, must_exist=True) as opened, reading(opened, f"runs, run {run_id}"):
-        run = find_run(opened, run_id)
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"run {run_id}"):
+        records = read_run(opened, find_entry(opened, run_id))
+        run = describe_run(opened, records)
         kept, before = read_conversation(opened, Journal(store), run.conversation)
-        listed = kept.written[: end_of_run(opened, run)]
+        listed = kept.written[: end_of_run(opened, records.entry)]
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
         last = len(replies) - (run.state == "finished")
         if not 0 <= step <= last:
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
         state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
-        steps = [row for row in read_steps(opened, [run.id])[run.id] if row.step <= step]
         branch = JournaledConversation(kept.journal)
-        begun = branch.begin_run(), branch.key, run.query, run.model, None, run.first, time.time(), f"{run.id}:{step}"
+        key = branch.key
+        origin = f"{run.id}:{step}"
+        begun = RunBegun(branch.begin_run(), run.query, run.model, run.first, time.time(), key, origin=origin)
         opened.append(
             [
-                (insert("conversations"), (branch.key, None, encode_json(state))),
-                *(statement for _, statement in branch.message_statements(listed[:end])),
-                *branch.cut_statements(TruncatedResults.from_dict(before["cut"])),
-                (INSERT_RUN, begun),
-                *((INSERT_STEP, row._replace(run=branch.run, digest=None)) for row in steps),
+                begun,
+                StateWritten(encode_json(state), key),
+                *branch.message_records(listed[:end]),
+                *branch.text_records(TruncatedResults.from_dict(before["cut"])),
+                *_copy_steps([row for row in records.steps if row.step <= step], begun),
             ]
         )
     return branch.run
+
+
+def _copy_steps(steps: Iterable[Step], run: RunBegun) -> Iterator[Record]:
+    for step in steps:
+        begun = step.name, step.arguments, step.input, step.begun
+        yield StepBegun(step.step, step.call, *begun, run.run, run.conversation)
+        if step.outcome is not None:
+            yield StepEnded(step.step, step.call, step.outcome, step.ended, run.run, run.conversation)
 
 
 def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
@@ -257,10 +269,10 @@ def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
     Raises:
         ConversationBusy: It is in progress, or is queued for workers.
     """
-    where = f"runs, run {run_id}"
+    where = f"run {run_id}"
     with opened_store(store, must_exist=True) as opened, reading(opened, where), _opened_clean_ups(opened) as beside:
-        _delete_run(opened, find_run(opened, run_id), beside)
-        opened.remove([(DELETE_SETUPS, ())])
+        _delete_run(opened, find_entry(opened, run_id), beside)
+        opened.compact()
 
 
 def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
@@ -272,16 +284,17 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
         raise DefinitionError(f"prune: days must be a number >= 0, got {days!r}")
     count = 0
     with opened_store(store, must_exist=True) as opened, _opened_clean_ups(opened) as beside:
-        for run in list_runs(opened, "begun < ?", end := time.time() - days * SECONDS_PER_DAY):
+        end = time.time() - days * SECONDS_PER_DAY
+        for run in list_runs(opened, RunFilter(before=end)):
             if run.seen >= end or run.state in ("running", "damaged"):
                 continue
             with suppress(ConversationBusy):  # it has just been resumed
-                _delete_run(opened, run, beside)
+                _delete_run(opened, find_entry(opened, run.id), beside)
                 count += 1
         for door in beside:
             door.empty_others(end)
         if count:
-            opened.remove([(DELETE_SETUPS, ())])
+            opened.compact()
     return count
 
 
@@ -304,7 +317,9 @@ class CleanUp(Protocol):
 @contextmanager
 def _opened_clean_ups(store: Store) -> Iterator[list[CleanUp]]:
     """Open what the doors keep beside the journal."""
-    opened = [open_clean_up(store) for table, open_clean_up in clean_ups().items() if store.has_table(table)]
+    opened = list[CleanUp]()
+    if isinstance(store, SqlStore):
+        opened = [open_clean_up(store) for table, open_clean_up in clean_ups().items() if store.has_table(table)]
     try:
         yield opened
     finally:
@@ -312,23 +327,14 @@ def _opened_clean_ups(store: Store) -> Iterator[list[CleanUp]]:
             door.close()
 
 
-def _delete_run(store: Store, run: RunInfo, beside: Sequence[CleanUp]) -> None:
-    lease = store.lease(run.conversation, f"run {run.id}")
+def _delete_run(store: Store, run: RunEntry, beside: Sequence[CleanUp]) -> None:
+    lease = store.take(run.conversation, f"run {run.id}")
     try:
         if not all(door.empty(run.id) for door in beside):
             raise ConversationBusy(f"run {run.id} is queued for workers. Stop it first, or wait until it has ended.")
-        store.append([*_removal_statements(store, run)])
+        store.remove([*with_inner_runs(store, run)])
     finally:
         lease.release()
-
-
-def _removal_statements(store: Store, run: RunInfo) -> Iterator[Statement]:
-    for part in with_inner_runs(store, run):
-        for table in ("steps", "runs"):
-            yield f"DELETE FROM {table} WHERE {COLUMNS[table][0]} = ?", (part.id,)
-        for table in ("messages", "cut", "conversations"):
-            empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
-            yield f"DELETE FROM {table} WHERE {COLUMNS[table][0]} = ? AND {empty}", (part.conversation,) * 2
 
 
 @dataclass(frozen=True)
@@ -366,10 +372,11 @@ def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
 
     Of a damaged conversation it has the messages before the damage.
     """
-    with opened_store(store, must_exist=True) as opened, reading(opened, f"runs, run {run_id}"):
-        run = find_run(opened, run_id)
-        found, error = _read_messages(opened, run)
-        trace = _read_trace(opened, run, run.begun)
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"run {run_id}"):
+        records = read_run(opened, find_entry(opened, run_id))
+        run = describe_run(opened, records)
+        found, error = _read_messages(opened, records.entry)
+        trace = _read_trace(opened, records, run.begun)
     if error:
         run = replace(run, state="damaged", error=error)
     return JournaledRun(run, found, trace.as_dict())
@@ -381,42 +388,44 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
     Raises:
         JournalError: The conversation is damaged.
     """
-    with opened_store(store, must_exist=True) as opened, reading(opened, f"runs, conversation {key}"):
-        messages = [message for message, _ in read_messages(opened, key)]
-        return [
-            JournaledRun(run, messages[: end_of_run(opened, run)], _read_trace(opened, run, run.begun).as_dict())
-            for run in reversed(list_runs(opened, "conversation = ?", key))
-        ]
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"conversation {key}"):
+        stored = fold(opened.records(key, kinds=(MessageWritten,))).conversation(key)
+        if stored.damage:
+            raise damage_error(opened, stored.damage)
+        messages = stored.messages
+        shown = []
+        for entry in sorted(opened.runs(RunFilter(conversations=[key])), key=lambda run: run.begun):
+            records = read_run(opened, entry)
+            trace = _read_trace(opened, records, entry.begun).as_dict()
+            end = end_of_run(opened, entry)
+            shown.append(JournaledRun(describe_run(opened, records), messages[:end], trace))
+        return shown
 
 
-def _read_messages(store: Store, run: RunInfo) -> tuple[list[Message], str]:
+def _read_messages(store: Store, run: RunEntry) -> tuple[list[Message], str]:
     """Return the messages of a run before any damage, and the damage."""
+    stored = fold(store.records(run.conversation, kinds=(MessageWritten,))).conversation(run.conversation)
     end = end_of_run(store, run)
-    found = list[Message]()
-    try:
-        found.extend(message for message, _ in islice(read_messages(store, run.conversation), end))
-    except JournalError as damage:
-        return found, str(damage)
-    return found, ""
+    is_cut = bool(stored.damage) and (end is None or end > len(stored.bodies))
+    return decode_all(stored.bodies[:end]), str(damage_error(store, stored.damage)) if is_cut else ""
 
 
-def _read_trace(store: Store, run: RunInfo, began: float) -> Trace:
+def _read_trace(store: Store, run: RunRecords, began: float) -> Trace:
     """Return the requests and calls of a run; those of agents inside its calls are in `inner`."""
     trace = Trace(began=began)
-    sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
-    for call, name, begun, ended, outcome in store.read(sql, run.id):
-        result = json.loads(outcome) if outcome else {}
-        error = ": ".join(result.get("error", ())) or ("" if ended else "the outcome is unknown")
+    for step, result in zip(run.steps, decode_all([step.outcome or "{}" for step in run.steps]), strict=True):
+        error = ": ".join(result.get("error", ())) or ("" if step.ended else "the outcome is unknown")
         usage = Usage(**result["usage"]) if "usage" in result else None
-        start = max(began, begun)
-        end = max(began, ended or begun)
-        trace.spans.append(Span("tool" if call else "model", name, start, end, call, error, usage))
+        start = max(began, step.begun)
+        end = max(began, step.ended or step.begun)
+        trace.spans.append(Span("tool" if step.call else "model", step.name, start, end, step.call, error, usage))
     names = {span.call: span.name for span in trace.spans if span.call}
-    for place, identity in dict(inner_runs(store, run.id)).items():
-        inner = find_run(store, identity)
+    for place, identity in dict(inner_runs(store, run.entry.id)).items():
+        records = read_run(store, identity)
+        inner = describe_run(store, records)
         outer = place.rpartition("/")[0]
-        below = _read_trace(store, inner, began)
-        below.messages = _read_messages(store, inner)[0]
+        below = _read_trace(store, records, began)
+        below.messages = _read_messages(store, records.entry)[0]
         if place in names:
             trace.inner[place] = below
         elif outer in names:  # a function that calls agents
@@ -447,41 +456,32 @@ def salvage(store: Place, target: Place) -> int:
     Raises:
         JournalError: `target` exists.
     """
-    if not is_url(target) and Path(target).exists():
+    if isinstance(target, str | os.PathLike) and not is_url(target) and Path(target).exists():
         raise JournalError(f"{show_place(target)!r} exists. Name a new file.")
     saved = 0
     with opened_store(store, must_exist=True) as old, opened_store(target) as new:
         for run in reversed(runs(store)):  # the oldest first
             with suppress(JournalError):  # a damaged run does not keep the others from being copied
                 parts = _read_parts(old, run)
-                new.append([statement for part in parts for statement in _copy_run(old, part)])
+                keys = {part.conversation for part in parts}
+                new.append([*old.records(*parts, *keys)])
                 saved += 1
     return saved
 
 
-def _read_parts(store: Store, run: RunInfo) -> list[RunInfo]:
+def _read_parts(store: Store, run: RunInfo) -> list[RunEntry]:
     """Return a run and those inside it; raise `JournalError` if one of them, or its conversation, is damaged."""
     if run.state == "damaged":
         raise JournalError(run.error)
-    with reading(store, f"runs, run {run.id}"):
-        parts = [*with_inner_runs(store, run)]
-    for part in parts[1:]:
-        deque(read_messages(store, part.conversation), maxlen=0)
-    for key in {part.conversation for part in parts}:
-        read_texts(store, key)
+    with reading(store, f"run {run.id}"):
+        parts = [*with_inner_runs(store, find_entry(store, run.id))]
+        for part in parts[1:]:
+            describe_run(store, read_run(store, part))
+        keys = {part.conversation for part in parts}
+        stored = fold(store.records(*keys, kinds=(MessageWritten, TextStored)))
+        for conversation in map(stored.conversation, keys):
+            if conversation.damage:
+                raise damage_error(store, conversation.damage)
+            decode_all(conversation.bodies)
+            conversation.read_texts()
     return parts
-
-
-def _copy_run(store: Store, run: RunInfo) -> Iterator[Statement]:
-    """Yield the statements that write the rows of a run, and of its conversation, into another journal."""
-    parts = (
-        ("conversations", "id = ?", run.conversation),
-        ("messages", "conversation = ?", run.conversation),
-        ("cut", "conversation = ?", run.conversation),
-        ("setups", "id = (SELECT setup FROM runs WHERE id = ?)", run.id),
-        ("runs", "id = ?", run.id),
-        ("steps", "run = ?", run.id),
-    )
-    for table, where, value in parts:
-        for row in store.read(f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {where}", value):
-            yield insert(table), row

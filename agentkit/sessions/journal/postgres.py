@@ -20,9 +20,20 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ...core.errors import ExceptionInfo
-from .location import JournalError, LeaseLost, Sync
-from .store import LOCK_TIMEOUT, Lease, Statement, Store, digest_texts
-from .tables import APPLICATION_ID, CHECK_CUT, SCHEMA_VERSION, SELECT_UNCHECKED, migrations_from
+from .location import JournalError, Sync
+from .sqlite import (
+    APPLICATION_ID,
+    CHECK_CUT,
+    DELETE_SETUPS,
+    LOCK_TIMEOUT,
+    SCHEMA_VERSION,
+    SELECT_UNCHECKED,
+    SqlStore,
+    Statement,
+    digest_texts,
+    migrations_from,
+)
+from .store import Lease
 
 SCHEMA = "agentkit"
 COLUMN_TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}
@@ -34,6 +45,12 @@ END = (
 )
 
 
+END_HOLDER = """
+SELECT pg_terminate_backend(pid) FROM pg_locks, leases WHERE conversation = ? AND locktype = 'advisory'
+AND objsubid = 1 AND classid = owner >> 32 AND objid = owner & 4294967295
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+"""Ends the connection of the process that has a lease."""
 OLDER_CONNECTIONS = f"""
 SELECT DISTINCT 'process ' || held.pid || coalesce(' from ' || host(activity.client_addr), '')
 FROM pg_locks held JOIN pg_stat_activity activity ON activity.pid = held.pid
@@ -301,7 +318,7 @@ def _remedy(error: "psycopg.Error") -> str:
     return "See the server's log."
 
 
-class PostgresStore(Store):
+class PostgresStore(SqlStore):
     """A journal in PostgreSQL, usable from any thread; all its errors are `JournalError`s."""
 
     def __init__(self, url: str, sync: Sync = "normal", *, must_exist: bool = False) -> None:
@@ -341,17 +358,14 @@ class PostgresStore(Store):
         found = int(self._connection.rows(f"SELECT max(number) FROM {SCHEMA}.version")[0][0])
         return 2 if found == 1 else found  # the first tables in PostgreSQL were those of version 2
 
-    def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:
+    def execute(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:
         """Run the statements, all or none of them; with a lease only if it is not lost."""
 
         self._check_writable()
 
         def write() -> None:
-            if lease is not None and lease.is_lost:
-                raise LeaseLost(
-                    f"{self.named}: the connection was lost, and another process has worked on the "
-                    "conversation meanwhile. Resume the run when that process has ended."
-                )
+            if lease is not None:
+                self.keep(lease)
             if len(statements) == 1:  # a transaction by itself
                 self._connection.execute(*statements[0])
                 return
@@ -384,6 +398,10 @@ class PostgresStore(Store):
         for token in self._held.keys() - kept:
             self._held.pop(token).is_lost = True
 
+    def end_holder(self, conversation: int) -> None:
+        """End the connection of the process that has a lease."""
+        self.read(END_HOLDER, conversation)
+
     def _own(self) -> int:
         return self._owner
 
@@ -394,9 +412,9 @@ class PostgresStore(Store):
         )
         return bool(self.read(sql, owner >> 32, owner & 0xFFFFFFFF))
 
-    def remove(self, statements: Sequence[Statement]) -> None:
-        """Run statements that delete runs, while no run begins; the server releases their space by itself."""
-        self.append([("LOCK TABLE runs, setups IN SHARE ROW EXCLUSIVE MODE", ()), *statements])
+    def compact(self) -> None:
+        """Remove setups that no run has, while no run begins; the server releases the space by itself."""
+        self.execute([("LOCK TABLE runs, setups IN SHARE ROW EXCLUSIVE MODE", ()), (DELETE_SETUPS, ())])
 
     def find_damage(self) -> list[str]:
         """Return nothing: the server checks its own files."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from ...tools.lock import compare_locks, lock
 from ...tools.registry import ToolRegistry
+from ..records import RunBegun, fold
 from .location import JournalError
-from .store import Store
+from .store import RunFilter, Store
 
 CONTEXT_CHARS = 30
 """Characters that are shown before the first difference of two texts; twice as many after it."""
@@ -87,8 +88,13 @@ class Setup:
 
 def read_setup(store: Store, run: str) -> Setup | None:
     """Return the setup that a run of a journal began with; None for a branch, which stores none."""
-    rows = store.read("SELECT body FROM setups JOIN runs ON setups.id = runs.setup WHERE runs.id = ?", run)
-    return Setup(*json.loads(rows[0][0])) if rows else None
+    entries = store.runs(RunFilter(ids=[run]))
+    return decode_setup(fold(store.records(*entries, kinds=(RunBegun,))).setups.get(run))
+
+
+def decode_setup(text: str | None) -> Setup | None:
+    """Return the setup in a record of the begin of a run, if it has one."""
+    return Setup(*json.loads(text)) if text else None
 
 
 def schemas_of(tools: ToolRegistry) -> dict[str, Any]:

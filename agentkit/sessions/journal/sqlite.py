@@ -10,24 +10,487 @@ process opens and closes the file.  On Windows a file that is open cannot be rem
 
 import os
 import secrets
+import socket
 import sqlite3
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ...core.private_files import create_private
-from .location import JournalError, Place, Sync
-from .store import LOCK_TIMEOUT, Lease, Statement, Store, digest_texts
-from .tables import APPLICATION_ID, CHECK_CUT, SCHEMA_VERSION, SELECT_UNCHECKED, migrations_from
+from ..records import (
+    ConversationCut,
+    ConversationNamed,
+    MessageWritten,
+    Record,
+    RunBegun,
+    RunConcluded,
+    RunEntry,
+    RunReopened,
+    StateWritten,
+    StepBegun,
+    StepEnded,
+    StepWithdrawn,
+    TextStored,
+    cut_digest,
+    digest,
+)
+from .location import JournalError, LeaseLost, Place, Sync, show_place
+from .store import ALL_RUNS, Lease, RunFilter, make_busy_error
 
 if sys.platform != "win32":
     import fcntl
 
 T = TypeVar("T")
+Statement: TypeAlias = tuple[str, Sequence[Any]]
+LOCK_TIMEOUT = 10.0
+"""Seconds that a write waits for the lock of another process, or for a lost connection."""
+
+MIGRATIONS = (
+    """
+CREATE TABLE conversations (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT NOT NULL DEFAULT '{}');
+CREATE TABLE messages (
+    conversation INTEGER, place INTEGER, body TEXT NOT NULL, digest INTEGER NOT NULL, PRIMARY KEY (conversation, place)
+) WITHOUT ROWID;
+CREATE TABLE cut (conversation INTEGER, key TEXT, body TEXT NOT NULL, PRIMARY KEY (conversation, key)) WITHOUT ROWID;
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, conversation INTEGER, query TEXT, model TEXT, setup TEXT, first INTEGER, begun REAL,
+    ended REAL, status TEXT, outcome TEXT, origin TEXT
+);
+CREATE INDEX runs_of ON runs (conversation);
+CREATE INDEX runs_from ON runs (origin, begun, id) WHERE origin IS NOT NULL;
+CREATE TABLE setups (id TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE steps (
+    run TEXT, step INTEGER, call TEXT, name TEXT, input INTEGER, arguments TEXT, begun REAL, ended REAL, outcome TEXT,
+    PRIMARY KEY (run, step, call)
+) WITHOUT ROWID
+""",
+    "ALTER TABLE runs ADD COLUMN last INTEGER;\nALTER TABLE steps ADD COLUMN digest INTEGER",
+    """
+DROP TABLE IF EXISTS leases;
+CREATE TABLE leases (conversation INTEGER PRIMARY KEY, token INTEGER, owner INTEGER, holder TEXT, since TEXT)
+""",
+    "ALTER TABLE cut ADD COLUMN digest INTEGER",
+    "CREATE TABLE IF NOT EXISTS compatibility (version INTEGER PRIMARY KEY, readable_by INTEGER, writable_by INTEGER)",
+)
+"""The statements that turn version n of the tables into version n + 1; version 0 has no tables."""
+SCHEMA_VERSION = len(MIGRATIONS)
+READABLE_BY = 5
+WRITABLE_BY = 5
+"""The oldest version whose programs can read, or write, the tables of this version; the table `compatibility` has it
+for the versions to which the tables were brought, so that an older program knows what it may do."""
+APPLICATION_ID = 0x616B6A6C
+"""The application id, in the header of a SQLite file."""
+COLUMNS = {
+    "conversations": ("id", "name", "state"),
+    "messages": ("conversation", "place", "body", "digest"),
+    "cut": ("conversation", "key", "body", "digest"),
+    "runs": (
+        "id", "conversation", "query", "model", "setup", "first", "begun", "ended", "status", "outcome", "origin",
+        "last",
+    ),
+    "setups": ("id", "body"),
+    "steps": ("run", "step", "call", "name", "input", "arguments", "begun", "ended", "outcome", "digest"),
+    "leases": ("conversation", "token", "owner", "holder", "since"),
+}  # fmt: skip
+"""The columns of each table, in order."""
+OF_RUNS = (("steps", "run"), ("runs", "id"))
+OF_CONVERSATIONS = (("messages", "conversation"), ("cut", "conversation"), ("conversations", "id"))
+"""The tables with rows of a run, or of a conversation, and the column with its key."""
+KEY_COLUMNS = {"conversations": 1, "messages": 2, "cut": 2, "runs": 1, "setups": 1, "steps": 3, "leases": 1}
+"""The number of columns at the beginning of each table that identify a row."""
+
+
+def insert(table: str, *, replace: bool = False) -> str:
+    """Return the statement that adds a row, unless a row with its key exists; with `replace` in place of that row."""
+    columns = COLUMNS[table]
+    number = KEY_COLUMNS[table]
+    others = ", ".join(f"{name} = excluded.{name}" for name in columns[number:])
+    action = f"({', '.join(columns[:number])}) DO UPDATE SET {others}" if replace else "DO NOTHING"
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT {action}"
+
+
+SELECT_RUNS = """
+SELECT id, conversation, query, model, first, last, begun, ended, status, outcome, origin, rowid FROM runs
+"""
+SELECT_BEGINS = """
+SELECT r.id, r.query, r.model, r.first, r.begun, r.conversation, s.body, r.origin, r.status, r.outcome, r.ended, r.last
+FROM runs r LEFT JOIN setups s ON s.id = r.setup
+"""
+SELECT_STEPS = "SELECT step, call, name, arguments, input, begun, run, digest, ended, outcome FROM steps"
+SELECT_VERSION = """
+SELECT c.state, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), r.id, r.status, r.ended,
+(SELECT max(coalesce(s.ended, s.begun)) FROM steps s WHERE s.run = r.id) FROM conversations c
+LEFT JOIN runs r ON r.conversation = c.id WHERE c.id = ? ORDER BY r.rowid DESC LIMIT 1
+"""
+SELECT_UNCHECKED = "SELECT conversation, key, body FROM cut WHERE digest IS NULL"
+"""The texts of an older version, which get their digests when the tables are brought up to date."""
+CHECK_CUT = "UPDATE cut SET digest = ? WHERE conversation = ? AND key = ?"
+IS_INNER = "origin > '' AND origin LIKE '%/%'"
+"""Runs of agents inside tools, which are parts of others; an index has them."""
+DELETE_SETUPS = "DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)"
+INSERT_MESSAGE = insert("messages", replace=True)
+INSERT_CUT = insert("cut", replace=True)
+INSERT_STEP = insert("steps", replace=True)
+INSERT_SETUP = insert("setups")
+INSERT_CONVERSATION = "INSERT INTO conversations (id, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
+RELEASE_NAME = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
+INSERT_RUN = """
+INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin)
+VALUES (?, ?, ?, ?, ?, ?, ?, 'open', ?) ON CONFLICT DO NOTHING
+"""
+SUPERSEDE_RUNS = "UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished' AND id != ?"
+END_STEP = "UPDATE steps SET ended = ?, outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
+REPLACE_OUTCOME = "UPDATE steps SET outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
+DELETE_STEP = "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?"
+REOPEN_RUN = "UPDATE runs SET status = 'open', ended = NULL WHERE id = ?"
+END_RUN = "UPDATE runs SET status = ?, ended = ?, outcome = ?, last = ? WHERE id = ?"
+UPDATE_STATE = "UPDATE conversations SET state = ? WHERE id = ?"
+DELETE_MESSAGES = "DELETE FROM messages WHERE conversation = ? AND place >= ?"
+DELETE_CUT = "DELETE FROM cut WHERE conversation = ? AND key = ?"
+TAKE_LEASE = f"{insert('leases', replace=True)} WHERE leases.token = ? AND leases.owner = ?"
+"""Takes the lease of a conversation that has none, or the one that was read before."""
+END_LEASE = "DELETE FROM leases WHERE conversation = ? AND token = ?"
+
+
+def migrations_from(version: int) -> Iterator[str]:
+    """Yield the statements that bring the tables of a version up to date."""
+    for statements in MIGRATIONS[version:]:
+        yield from statements.strip().split(";\n")
+    yield f"INSERT INTO compatibility VALUES ({SCHEMA_VERSION}, {READABLE_BY}, {WRITABLE_BY}) ON CONFLICT DO NOTHING"
+
+
+def digest_texts(rows: Iterable[Any]) -> Iterator[tuple[int, int, str]]:
+    """Yield the values of `CHECK_CUT` for rows of `SELECT_UNCHECKED`."""
+    for conversation, key, body in rows:
+        yield cut_digest(conversation, key, body), conversation, key
+
+
+def statements_of(record: Record) -> Iterator[Statement]:
+    """Yield the statements that write a record."""
+    match record:
+        case StepEnded(step, call, outcome, None, run, _, check):
+            yield REPLACE_OUTCOME, (outcome, check, run, step, call)
+        case StepEnded(step, call, outcome, ended, run, _, check):
+            yield END_STEP, (ended, outcome, check, run, step, call)
+        case StepBegun(step, call, name, arguments, number, begun, run, _, check):
+            yield INSERT_STEP, (run, step, call, name, number, arguments, begun, None, None, check)
+        case MessageWritten(place, body, key, check):
+            yield INSERT_MESSAGE, (key, place, body, check)
+        case StateWritten(body, key):
+            yield UPDATE_STATE, (body, key)
+        case ConversationCut(place, key):
+            yield DELETE_MESSAGES, (key, place)
+        case TextStored(name, None, key):
+            yield DELETE_CUT, (key, name)
+        case TextStored(name, body, key, check):
+            yield INSERT_CUT, (key, name, body, check)
+        case StepWithdrawn(step, call, run):
+            yield DELETE_STEP, (run, step, call)
+        case ConversationNamed(name, key):
+            yield RELEASE_NAME, (name, key)
+            yield INSERT_CONVERSATION, (key, name)
+        case RunBegun(run, query, model, first, begun, key, setup, origin):
+            identity = None if setup is None else f"{digest('', setup):016x}"
+            yield INSERT_CONVERSATION, (key, None)
+            yield SUPERSEDE_RUNS, (key, run)
+            if setup is not None:
+                yield INSERT_SETUP, (identity, setup)
+            yield INSERT_RUN, (run, key, query, model, identity, first, begun, origin or None)
+        case RunReopened(run):
+            yield REOPEN_RUN, (run,)
+        case RunConcluded(status, outcome, ended, last, run):
+            yield END_RUN, (status, ended, outcome, last, run)
+
+
+class SqlStore(ABC):
+    """An open journal in a SQL database, usable from any thread; all its errors are `JournalError`s.
+
+    It keeps the rows of the tables, as JSON with digests.  All databases understand the same SQL: `?` for a value,
+    `ON CONFLICT`, a `rowid` in `runs` that increases with each new run, and texts that are compared byte by byte.  A
+    lease is a row that names its owner, by which others see whether the process that has it still lives.
+    """
+
+    lease_seconds: float | None = None
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        """The path or the URL."""
+        self.named = f"the journal {show_place(place)!r}"
+        self.users = 0
+        """The parts of the process that use the store, see `open_store`."""
+        self.lock = threading.RLock()
+        """Held while the store is used."""
+        self._owner = 0
+        """The number in the leases of this process, by which others see whether it lives."""
+        self._held: dict[int, Lease] = {}
+        """The leases of this process, by their tokens."""
+        self._is_read_only = False
+        """Whether a later version has made the tables, which this version can only read."""
+        self._ended: list[Statement] = []
+        """The statements that remove leases, and could not be run yet."""
+
+    @abstractmethod
+    def execute(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:
+        """Run the statements, all or none of them; see `Store.append`."""
+
+    @abstractmethod
+    def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+
+    @abstractmethod
+    def read_together(self, read: Callable[[], T]) -> T:
+        """Return what a function reads, all of whose queries see the same state; other threads wait."""
+
+    @abstractmethod
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a table of this name beside those of the journal."""
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Remove setups that no run has, while no run begins; release the space of what was removed."""
+
+    @abstractmethod
+    def find_damage(self) -> list[str]:
+        """Return a line for each problem that the database finds in its own files."""
+
+    @abstractmethod
+    def is_current(self) -> bool:
+        """Return whether the place still leads to what is open here; a file may have been deleted or replaced."""
+
+    @abstractmethod
+    def shut(self, *, is_inherited: bool = False) -> None:
+        """Release the file or the connection, and the leases.  `close_store` calls it at last.
+
+        With `is_inherited` both stay those of the parent process, from which this one was just forked.
+        """
+
+    @abstractmethod
+    def _is_alive(self, owner: int) -> bool:
+        """Return whether the owner of leases, which is not this process, still lives."""
+
+    @abstractmethod
+    def _own(self) -> int:
+        """Return the number of this process, after others can see by it that the process lives."""
+
+    def close(self) -> None:
+        """Release the file or the connection, and the leases."""
+        self.shut()
+
+    def append(self, records: Sequence[Record], lease: Lease | None = None) -> None:
+        """Write the records, all or none of them; see `Store.append`."""
+        self.execute([statement for record in records for statement in statements_of(record)], lease)
+
+    def records(self, *of: int | RunEntry, kinds: Collection[type[Record]] = ()) -> Iterator[Record]:
+        """Yield the records of conversations (by their keys) and of runs."""
+        keys = [key for key in of if not isinstance(key, RunEntry)]
+        runs = {run.id: run.conversation for run in of if isinstance(run, RunEntry)}
+
+        def wants(kind: type[Record]) -> bool:
+            return not kinds or kind in kinds
+
+        closed = list[Record]()
+        if runs and (wants(RunBegun) or wants(RunConcluded)):
+            for row in self._of(SELECT_BEGINS, "r.id", runs, "r.rowid"):
+                *begun, origin, status, outcome, ended, last = row
+                run, query, model, first, time_begun, key, setup = begun
+                yield RunBegun(run, query, model, first, time_begun, key, setup, origin or "")
+                if status != "open":
+                    closed.append(RunConcluded(status, outcome, ended, last, run, key))
+        if runs and (wants(StepBegun) or wants(StepEnded)):
+            for row in self._of(SELECT_STEPS, "run", runs, "run, begun"):
+                step, call, name, arguments, number, time_begun, run, check, ended, outcome = row
+                yield StepBegun(step, call, name, arguments, number, time_begun, run, runs[run], check)
+                if outcome is not None or ended is not None:
+                    yield StepEnded(step, call, outcome, ended, run, runs[run], check)
+        yield from closed
+        if keys and wants(MessageWritten):
+            sql = "SELECT place, body, conversation, digest FROM messages"
+            yield from map(MessageWritten._make, self._of(sql, "conversation", keys, "conversation, place"))
+        if keys and wants(TextStored):
+            sql = "SELECT key, body, conversation, digest FROM cut"
+            yield from map(TextStored._make, self._of(sql, "conversation", keys, "key"))
+        if keys and wants(StateWritten):
+            for state, key, name in self._of("SELECT state, id, name FROM conversations", "id", keys, "id"):
+                yield StateWritten(state, key)
+                if name:
+                    yield ConversationNamed(name, key)
+
+    def _of(self, sql: str, column: str, keys: Collection[Any], order: str) -> list[tuple[Any, ...]]:
+        return self.read(f"{sql} WHERE {column} IN ({', '.join('?' * len(keys))}) ORDER BY {order}", *keys)
+
+    def runs(self, wanted: RunFilter = ALL_RUNS) -> list[RunEntry]:
+        """Return the wanted runs, the newest first; those that cannot be read have the damage."""
+        conditions = [*_conditions_of(wanted)]
+        where = " AND ".join(condition for condition, _ in conditions) or "1 = 1"
+        values = [value for _, some in conditions for value in some]
+        end = sys.maxsize if wanted.limit is None else wanted.limit
+        try:
+            rows = self.read(f"{SELECT_RUNS} WHERE {where} ORDER BY begun DESC, rowid DESC LIMIT ?", *values, end)
+            return [RunEntry(*row) for row in rows]
+        except JournalError:  # a part of the file is damaged; the indexes alone have all ids
+            ids = self.read(f"SELECT id FROM runs EXCEPT SELECT id FROM runs WHERE {IS_INNER}")
+        found = list[RunEntry]()
+        for (run,) in ids:
+            try:
+                found += [RunEntry(*row) for row in self.read(f"{SELECT_RUNS} WHERE {where} AND id = ?", *values, run)]
+            except JournalError as error:
+                if wanted == RunFilter(is_inner=False, limit=wanted.limit):  # else it may not be a wanted one
+                    found.append(RunEntry(run, damage=str(error)))
+        return sorted(found, key=lambda run: run.begun, reverse=True)[: wanted.limit]
+
+    def count_messages(self, conversation: int) -> int:
+        """Return the number of messages of a conversation."""
+        return int(self.read("SELECT count(*) FROM messages WHERE conversation = ?", conversation)[0][0])
+
+    def version(self, conversation: int) -> str:
+        """Return a text that changes when a run of a conversation writes something."""
+        rows = self.read(SELECT_VERSION, conversation)
+        state, *rest = rows[0] if rows else ("",)
+        return f"{digest('', state)} {rest}"
+
+    def claim_name(self, name: str, conversation: int) -> int:
+        """Return the conversation with a name; if no conversation has it, `conversation`, which has it from now on."""
+        self.execute([(INSERT_CONVERSATION, (conversation, name))])
+        return int(self.read("SELECT id FROM conversations WHERE name = ?", name)[0][0])
+
+    def names(self, *wanted: str) -> dict[str, int]:
+        """Return the named conversations, or those with the wanted names."""
+        if wanted:
+            return dict(self._of("SELECT name, id FROM conversations", "name", wanted, "name"))
+        return dict(self.read("SELECT name, id FROM conversations WHERE name IS NOT NULL AND name != ''"))
+
+    def remove(self, runs: Sequence[RunEntry]) -> None:
+        """Remove runs, and the conversations that have no other run, all or none of them."""
+        statements = list[Statement]()
+        for run in runs:
+            statements += [(f"DELETE FROM {table} WHERE {column} = ?", (run.id,)) for table, column in OF_RUNS]
+            empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
+            for table, column in OF_CONVERSATIONS:
+                statements.append((f"DELETE FROM {table} WHERE {column} = ? AND {empty}", (run.conversation,) * 2))
+        self.execute(statements)
+
+    def take(self, conversation: int, what: str = "the conversation") -> Lease:
+        """Take the lease of a conversation.
+
+        Raises:
+            ConversationBusy: Another run has it; the message names `what`, the process and the time.
+            JournalError: The lease cannot be written.
+        """
+        lease = Lease(conversation, secrets.randbits(60), self)
+        is_written = False
+        with self.lock:
+            try:
+                while (old := self._read_free(conversation, what)) != (lease.token, self._owner):
+                    values = conversation, lease.token, self._own(), _name_process(), time.strftime("%Y-%m-%d %H:%M:%S")
+                    self._write_ended((TAKE_LEASE, (*values, *old)))
+                    is_written = True
+                self._held[lease.token] = lease
+            except BaseException as error:
+                if is_written or not isinstance(error, JournalError):  # an interrupt may come after the write
+                    self._held[lease.token] = lease
+                    self.release(lease)
+                raise
+        return lease
+
+    def _read_free(self, conversation: int, what: str) -> tuple[int, int]:
+        """Return the token and the owner of the last lease of a conversation, if it was not ended; else zeros."""
+        token, owner, holder = self._read_lease(conversation)
+        if holder:
+            raise make_busy_error(what, holder)
+        return token, owner
+
+    def _read_lease(self, conversation: int) -> tuple[int, int, str]:
+        """Return the token, the owner and the holder of the last lease; the holder is "" if it does not live."""
+        with self.lock:
+            found = self.read("SELECT token, owner, holder, since FROM leases WHERE conversation = ?", conversation)
+            token, owner, holder, since = found[0] if found else (0, 0, "", "")
+            if token in self._held if owner == self._owner else owner and self._is_alive(owner):
+                named = "this process" if holder == _name_process() else holder
+                return token, owner, f"{named}, since {since}"
+        return token, owner, ""
+
+    def holder(self, conversation: int) -> str:
+        """Return who has the lease of a conversation, and since when; "" if it is free."""
+        return self._read_lease(conversation)[2]
+
+    def keep(self, lease: Lease) -> None:
+        """Raise `LeaseLost` if the lease is lost; else it lasts as long as its process."""
+        if lease.is_lost:
+            raise LeaseLost(
+                f"{self.named}: the connection was lost, and another process has worked on the "
+                "conversation meanwhile. Resume the run when that process has ended."
+            )
+
+    def release(self, lease: Lease) -> None:
+        """Remove a lease; if that cannot be written now, it is with the next one."""
+        with self.lock, suppress(JournalError):
+            if self._held.pop(lease.token, None) is not None:
+                self._ended.append((END_LEASE, (lease.key, lease.token)))
+                self._write_ended()
+
+    def end_holder(self, conversation: int) -> None:  # noqa: B027
+        """End the connection of the process that has a lease, if it has one."""
+
+    def _write_ended(self, *statements: Statement) -> None:
+        """Remove the leases that have ended, and run `statements`."""
+        ended = [*self._ended]
+        self.execute([*ended, *statements])
+        del self._ended[: len(ended)]
+
+    def _check_version(self, version: int) -> None:
+        """Raise `JournalError` for tables of a later version that this one cannot read.
+
+        Tables that it can only read are not written.
+        """
+        if version <= SCHEMA_VERSION:
+            return
+        found = self.read("SELECT readable_by, writable_by FROM compatibility WHERE version = ?", version)
+        readable_by, writable_by = found[0] if found else (version, version)
+        if readable_by > SCHEMA_VERSION:
+            raise JournalError(f"{self.named} has version {version}, expected {SCHEMA_VERSION}. Update agentkit.")
+        self._is_read_only = writable_by > SCHEMA_VERSION
+
+    def _check_writable(self) -> None:
+        if self._is_read_only:
+            raise JournalError(f"{self.named} has a later version, which this agentkit can only read. Update agentkit.")
+
+    def _refuse_migration(self, holders: Sequence[str]) -> None:
+        """Raise `JournalError` if programs of an older version, with these names, use the journal now."""
+        if holders:
+            raise JournalError(
+                f"{self.named} is in use by an older version of agentkit: {', '.join(holders)}. Its tables are not "
+                f"changed meanwhile, because its runs would be repeated. Stop {'it' if len(holders) == 1 else 'them'} "
+                "first, then open the journal again."
+            )
+
+
+def _conditions_of(wanted: RunFilter) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield conditions about the columns of the table `runs`, and their values."""
+    if wanted.ids is not None:
+        yield f"id IN ({', '.join('?' * len(wanted.ids))})", [*wanted.ids]
+    if wanted.prefix:
+        yield "id >= ? AND id < ?", (wanted.prefix, f"{wanted.prefix}{chr(sys.maxunicode)}")
+    if wanted.conversations is not None:
+        yield f"conversation IN ({', '.join('?' * len(wanted.conversations))})", [*wanted.conversations]
+    if wanted.inside:
+        yield "origin > ? AND origin < ?", (f"{wanted.inside}/", f"{wanted.inside}0")  # 0 is the character after /
+    if wanted.is_inner is not None:
+        yield (IS_INNER if wanted.is_inner else f"(origin IS NULL OR NOT ({IS_INNER}))"), ()
+    if wanted.is_unfinished:
+        yield "status NOT IN ('finished', 'superseded')", ()
+    if wanted.before is not None:
+        yield "begun < ?", (wanted.before,)
+
+
+def _name_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 class OwnerFile:
@@ -128,10 +591,10 @@ CHECKPOINT_PAGES = 4_000
 """Pages in the write-ahead log before they are moved into the database, which waits for the disk."""
 
 
-class SqliteStore(Store):
+class SqliteStore(SqlStore):
     """An open journal file, usable from any thread; all its errors are `JournalError`s."""
 
-    def __init__(self, path: Place, sync: Sync = "normal", *, must_exist: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], sync: Sync = "normal", *, must_exist: bool = False) -> None:
         super().__init__(path)
         self.path = Path(path)
         self._real_path = os.path.realpath(path)
@@ -195,7 +658,7 @@ class SqliteStore(Store):
         )
         return int(version) if application == APPLICATION_ID else 0
 
-    def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:  # noqa: ARG002
+    def execute(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:  # noqa: ARG002
         """Run the statements, all or none of them; a lease lives as long as the process."""
         self._check_writable()
         with self.lock, self._errors():
@@ -250,9 +713,9 @@ class SqliteStore(Store):
         with self._errors():
             return is_alive(self._real_path, owner)
 
-    def remove(self, statements: Sequence[Statement]) -> None:
-        """Run statements that delete runs, and release their space unless another process is writing."""
-        self.append(statements)
+    def compact(self) -> None:
+        """Remove setups that no run has; release the space of what was removed unless another process is writing."""
+        self.execute([(DELETE_SETUPS, ())])
         with suppress(JournalError), self.lock, self._errors():
             self._file.execute("VACUUM")
 

@@ -1,6 +1,7 @@
 """Write one run into its journal: each step before it is made, its outcome afterwards, and the new messages."""
 
 import json
+import os
 import secrets
 import threading
 import time
@@ -17,24 +18,29 @@ from ...policies.limits import Spent
 from ...policies.long_results import TruncatedResults
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.turn import NOT_STARTED
+from ..records import (
+    ConversationCut,
+    ConversationNamed,
+    MessageWritten,
+    Record,
+    RunBegun,
+    RunConcluded,
+    RunReopened,
+    StateWritten,
+    Step,
+    StepBegun,
+    StepEnded,
+    StepWithdrawn,
+    TextStored,
+    cut_digest,
+    digest,
+    step_digest,
+)
 from .connections import close_store, open_store
 from .location import ConversationBusy, Journal, JournalError, LeaseLost, show_place
-from .run_info import RunInfo, StepRows, begun_calls, inner_runs, outcome_of, time_and_calls, usage_of
-from .setup import Setup, read_setup
-from .store import Lease, Statement, Store, cut_digest, digest, encode_json
-from .tables import (
-    DELETE_CUT,
-    DELETE_MESSAGES,
-    END_RUN,
-    INSERT_CONVERSATION,
-    INSERT_CUT,
-    INSERT_MESSAGE,
-    INSERT_RUN,
-    INSERT_SETUP,
-    RELEASE_NAME,
-    SUPERSEDE_RUNS,
-    UPDATE_STATE,
-)
+from .run_info import RunInfo, begun_calls, inner_runs, outcome_of, read_run, time_and_calls, usage_of
+from .setup import Setup, decode_setup
+from .store import Lease, Store, encode_json
 
 Uncertain: TypeAlias = Callable[[ToolCall], Any] | Literal["ask"] | None
 """Decide about a call whose outcome is unknown: True repeats it, a value is its result, None or False informs the model
@@ -89,7 +95,12 @@ class JournaledConversation:
         )
 
     def command_to_resume(self) -> str:
-        """Return the command that continues the unfinished run; "" if the conversation has none."""
+        """Return the command that continues the unfinished run; "" if the conversation has none.
+
+        The command does not know a store of the program's own.
+        """
+        if not isinstance(self.journal.path, str | os.PathLike):
+            return ""
         return f"agentkit resume {self.run} --journal {show_place(self.journal.path)}" if self.run else ""
 
     def set_decisions(self, on_uncertain: Uncertain, changed: Changed) -> None:
@@ -125,8 +136,8 @@ class JournaledConversation:
         self.written.append(message)
         self.digests.append(number)
 
-    def message_statements(self, messages: Sequence[Message]) -> Iterator[tuple[int, Statement]]:
-        """Yield the indexes of the messages to write, which count as written, and the statements that write them."""
+    def message_records(self, messages: Sequence[Message]) -> Iterator[MessageWritten]:
+        """Yield the records of the messages to write, which count as written."""
         for place in (*range(min(1, len(messages))), *range(max(1, self._turn), len(messages))):
             if place == len(self.written):
                 self.note({}, 0)
@@ -137,23 +148,23 @@ class JournaledConversation:
                 number = digest(place, body)
                 self.total += (number - self.digests[place]) if place else 0
                 self.digests[place] = number
-                yield place, (INSERT_MESSAGE, (self.key, place, body, number))
+                yield MessageWritten(place, body, self.key, number)
 
-    def truncation_statements(self, messages: Sequence[Message]) -> Iterator[Statement]:
-        """Yield the statement that removes the last rows, if there are fewer `messages`."""
+    def cut_records(self, messages: Sequence[Message]) -> Iterator[Record]:
+        """Yield the record that ends the conversation earlier, if there are fewer `messages`."""
         if (end := len(messages)) < len(self.written):
             self.total -= sum(self.digests[max(1, end) :])
             del self.written[end:], self.digests[end:]
-            yield DELETE_MESSAGES, (self.key, end)
+            yield ConversationCut(end, self.key)
 
-    def cut_statements(self, stored: TruncatedResults) -> Iterator[Statement]:
-        """Yield the statements that write the full texts of results truncated since the last write."""
+    def text_records(self, stored: TruncatedResults) -> Iterator[Record]:
+        """Yield the records of the full texts of results truncated since the last write."""
         for key in self.cut ^ stored.texts.keys():
             if key in self.cut:
-                yield DELETE_CUT, (self.key, key)
+                yield TextStored(key, None, self.key)
             else:
                 body = encode_json(stored.encode(key))
-                yield INSERT_CUT, (self.key, key, body, cut_digest(self.key, key, body))
+                yield TextStored(key, body, self.key, cut_digest(self.key, key, body))
         self.cut = {*stored.texts}
 
     @property
@@ -170,7 +181,7 @@ RETRY_SECONDS = 5.0
 
 @dataclass(eq=False)
 class JournalWriter:
-    """The journal of one run; rows that could not be written are written with the next ones.
+    """The journal of one run; records that could not be written are written with the next ones.
 
     `messages` is the run's own list, `state` returns the rest of its session, `usage` returns the usage of the run.
     """
@@ -180,8 +191,8 @@ class JournalWriter:
     state: Callable[[], Mapping[str, Any]]
     texts: TruncatedResults
     setup: Setup
-    append: Callable[[Sequence[Statement]], None] | None = None
-    """Writes the statements of a run that is not in the store of `open`: into a file of its own."""
+    append: Callable[[Sequence[Record]], None] | None = None
+    """Writes the records of a run that is not in the store of `open`: into a file of its own."""
     run: str = ""
     usage: Callable[[], Usage] = Usage
     spent: Spent = field(default_factory=Spent)
@@ -195,7 +206,7 @@ class JournalWriter:
     inner: dict[str, str] = field(default_factory=dict)
     """The runs of agents inside its calls, by the calls' ids."""
     _first: int = 1
-    _pending: list[Statement] = field(default_factory=list, repr=False)
+    _pending: list[Record] = field(default_factory=list, repr=False)
     _begun: set[str] = field(default_factory=set, repr=False)
     _ended: set[str] = field(default_factory=set, repr=False)
     _unrecorded: set[str] = field(default_factory=set, repr=False)
@@ -204,11 +215,14 @@ class JournalWriter:
     """A recorded reply that is not in the conversation yet, and the digest of the messages that it answers."""
     _figures: dict[str, Any] | None = None
     """The outcome of the last request without its message."""
-    _steps: StepRows = field(default_factory=StepRows, repr=False)
+    _begins: dict[tuple[int, str], tuple[str, int, str | None]] = field(default_factory=dict, repr=False)
+    """The names, the inputs and the arguments of the steps that began."""
+    _with_images: dict[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict, repr=False)
+    """The steps and the outcomes of calls whose images are in no message yet."""
     _has_failed: bool = False
     _is_closed: bool = False
     _is_begun: bool = True
-    """Whether the journal has the row of the run."""
+    """Whether the journal has the begin of the run."""
     _open_error: JournalError | None = None
     """Why the store could not be opened."""
     _superseded: str = ""
@@ -244,14 +258,15 @@ class JournalWriter:
         conversation = self.conversation
         what = f"run {conversation.run}" if conversation.run else f"a run of {conversation.name!r}"
         try:
-            self._lease = self._open_store().lease(conversation.key, what)
+            self._lease = self._open_store().take(conversation.key, what)
+            self._lease.keep()
         except JournalError as error:
             if must_succeed or isinstance(error, ConversationBusy) or conversation.journal.errors == "raise":
                 raise
         return self._lease is not None
 
     def _detach(self) -> None:
-        """Write the present conversation as a new one, which gets its lease with the first rows; the old one stays."""
+        """Write the present conversation as a new one, leased with its first records; the old one stays."""
         if self._lease is not None:
             self._lease.release()
             self._lease = None
@@ -272,8 +287,8 @@ class JournalWriter:
 
     def _check_unchanged(self) -> None:
         conversation = self.conversation
-        found = self._open_store().read("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
-        if not found and conversation.written:  # the rows were deleted
+        found = self._open_store().count_messages(conversation.key)
+        if not found and conversation.written:  # the messages were deleted
             self._detach()
         elif found != len(conversation.written):
             name = f" {conversation.name!r}" if conversation.name else ""
@@ -281,55 +296,75 @@ class JournalWriter:
             raise ConversationBusy(message)
 
     def begin(self, query: str, model: str) -> None:
-        """Add the rows of a new run."""
+        """Add the record of a new run."""
         self._superseded = self.conversation.run
         self.run = self.conversation.begin_run()
         key = self.conversation.key
         body = encode_json([self.setup.instruction, self.setup.tools])
-        identity = f"{digest('', body):016x}"
         self._first = max(1, len(self.messages) - bool(query))
-        origin = self.conversation.origin or None
         self._is_begun = False
         if name := self.conversation.name:
-            self._pending.append((RELEASE_NAME, (name, key)))
-        self._pending += [
-            (INSERT_CONVERSATION, (key, self.conversation.name)),
-            (SUPERSEDE_RUNS, (key, self.run)),
-            (INSERT_SETUP, (identity, body)),
-            (INSERT_RUN, (self.run, key, query, model, identity, self._first, time.time(), origin)),
-        ]
+            self._pending.append(ConversationNamed(name, key))
+        origin = self.conversation.origin
+        self._pending.append(RunBegun(self.run, query, model, self._first, time.time(), key, body, origin))
 
     def _continue(self, store: Store) -> None:
         self.run = self.conversation.run
-        self._first = store.read("SELECT first FROM runs WHERE id = ?", self.run)[0][0]
-        if self.conversation.changed == "refuse" and (before := read_setup(store, self.run)):
+        run = read_run(store, self.run)
+        self._first = run.entry.first
+        if self.conversation.changed == "refuse" and (before := decode_setup(run.setup)):
             before.check(self.run, self.setup)
         self.step = sum(message["role"] == "assistant" for message in self.conversation.written[self._first :])
-        sql = "SELECT call, arguments, outcome FROM steps WHERE run = ? AND step = ? AND call != ''"
-        for call, arguments, outcome in store.read(sql, self.run, self.step):
-            self.known[call] = json.loads(outcome) if outcome else None
-            self.decided[call] = json.loads(arguments) if arguments else True
+        for step in run.steps:
+            if step.call and step.step == self.step:
+                self.known[step.call] = json.loads(step.outcome) if step.outcome else None
+                self.decided[step.call] = json.loads(step.arguments) if step.arguments else True
         self._begun = {call for call, outcome in self.known.items() if outcome is not None}
         self._ended = {*self._begun}
-        if recorded := self._steps.read_reply(store, self.run, self.step + 1):
-            self._reply, self._figures = recorded
+        self._take_recorded(run.step_of(self.step + 1))
         self.inner = dict(inner_runs(store, self.run))
-        self.conversation.begun = begun_calls(store, self.run, self.messages)
-        seconds, calls = time_and_calls(store, self.run, {call.id for call in pending_calls(self.messages)})
-        self.spent = Spent(self.step + (self._reply is not None), calls, seconds, usage_of(store, self.run))
-        self._pending.append(("UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (self.run,)))
+        self.conversation.begun = begun_calls(store, run, self.messages)
+        seconds, calls = time_and_calls(store, run, {call.id for call in pending_calls(self.messages)})
+        self.spent = Spent(self.step + (self._reply is not None), calls, seconds, usage_of(store, run))
+        self._pending.append(RunReopened(self.run, self.conversation.key))
+
+    def _take_recorded(self, step: Step | None) -> None:
+        """Take the reply of a request that the conversation lacks, and its other figures."""
+        data = json.loads(step.outcome) if step is not None and step.outcome else {}
+        if step is not None and (message := data.pop("message", None)):
+            self._begins[step.step, ""] = step.name, step.input, step.arguments
+            self._reply = step.input, Reply(message, Usage(), data.get("finish_reason"))
+            self._figures = data
+
+    def _begin_step(self, step: int, call: str, name: str, number: int, arguments: str | None) -> None:
+        self._begins[step, call] = name, number, arguments
+        check = step_digest(self.run, step, call, name, number, arguments, None)
+        key = self.conversation.key
+        self._pending.append(StepBegun(step, call, name, arguments, number, time.time(), self.run, key, check))
+
+    def _end_step(self, step: int, call: str, outcome: Mapping[str, Any], ended: float | None) -> None:
+        text = encode_json(outcome)
+        begin = self._begins.get((step, call))
+        check = None if begin is None else step_digest(self.run, step, call, *begin, text)
+        self._pending.append(StepEnded(step, call, text, ended, self.run, self.conversation.key, check))
+
+    def _release_images(self, message: Message) -> None:
+        """Remove the images of a result whose message is written, and has them."""
+        if message["role"] == "tool" and (kept := self._with_images.pop(message["tool_call_id"], None)):
+            step, outcome = kept
+            rest = {key: value for key, value in outcome.items() if key != "images"}
+            self._end_step(step, message["tool_call_id"], rest, None)
 
     def begin_request(self, model: str) -> None:
         """Record that a request is about to be made."""
         number = self.conversation.total % DIGEST_MODULUS
-        step = self.step + 1
-        self._pending.append(self._steps.begin(self.run, step, "", model, number, None))
+        self._begin_step(self.step + 1, "", model, number, None)
 
     def end_request(self, reply: Reply) -> None:
         """Record the reply of the request; its message stays in the step until the conversation has it."""
         self._figures = {"usage": self.usage().as_dict(), "finish_reason": reply.finish_reason}
         outcome = {**self._figures, "message": reply.message}
-        self._pending.append(self._steps.end(self.run, self.step + 1, "", outcome))
+        self._end_step(self.step + 1, "", outcome, time.time())
 
     def may_run(self, call: str) -> bool:
         """Return whether the journal has the beginning of a call, or its outcome."""
@@ -353,7 +388,7 @@ class JournalWriter:
         self._begun.add(identity)
         self._unrecorded.add(identity)
         number = digest(asked.name, asked.arguments)
-        self._pending.append(self._steps.begin(self.run, self.step, identity, asked.name, number, arguments))
+        self._begin_step(self.step, identity, asked.name, number, arguments)
 
     def end_call(self, result: ToolResult) -> None:
         """Record the result of a call; a paused call has no result yet, and a cancelled one may not have begun."""
@@ -362,20 +397,23 @@ class JournalWriter:
             return
         if result.is_open or result.value is NOT_STARTED:  # begun again, it is recorded again
             self._begun.discard(identity)
-            sql = "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?"
-            self._pending.append((sql, (self.run, self.step, identity)))
+            self._pending.append(StepWithdrawn(self.step, identity, self.run, self.conversation.key))
         else:
             self._ended.add(identity)
-            self._pending.append(self._steps.end(self.run, self.step, identity, outcome_of(result)))
+            outcome = outcome_of(result)
+            if "images" in outcome:
+                self._with_images[identity] = self.step, outcome
+            self._end_step(self.step, identity, outcome, time.time())
 
     def end_run(self, status: str, outcome: Mapping[str, Any]) -> None:
         """Record the end of the run."""
         self.conversation.run = "" if status == "finished" else self.run
         last = len(self.messages) if status == "finished" else None
-        self._pending.append((END_RUN, (status, time.time(), encode_json(outcome), last, self.run)))
+        key = self.conversation.key
+        self._pending.append(RunConcluded(status, encode_json(outcome), time.time(), last, self.run, key))
 
     def write(self, note: Callable[[], None] | None = None) -> JournalError | None:
-        """Call `note` and write all new rows; return the first error, if errors do not end the run.
+        """Call `note` and write all new records; return the first error, if errors do not end the run.
 
         A write that waits in a thread while a cancelled run is closed does nothing: the conversation may have
         continued.
@@ -432,17 +470,18 @@ class JournalWriter:
 
     def _note_conversation(self) -> None:
         conversation = self.conversation
-        self._pending += conversation.truncation_statements(self.messages)
+        self._pending += conversation.cut_records(self.messages)
         before = len(conversation.written)
-        for place, statement in conversation.message_statements(self.messages):
-            message = self.messages[place]
-            self._pending += [statement, *self._steps.release_images(self.run, message)]
-            if place >= max(before, self._first) and message["role"] == "assistant":
+        for record in conversation.message_records(self.messages):
+            message = self.messages[record.place]
+            self._pending.append(record)
+            self._release_images(message)
+            if record.place >= max(before, self._first) and message["role"] == "assistant":
                 self.step += 1
-                if self._figures is not None:  # the message has a row of its own now
-                    self._pending.append(self._steps.end(self.run, self.step, "", self._figures))
+                if self._figures is not None:  # the message has a record of its own now
+                    self._end_step(self.step, "", self._figures, time.time())
                     self._figures = None
-        self._pending += conversation.cut_statements(self.texts)
+        self._pending += conversation.text_records(self.texts)
         if (state := self.state()) != conversation.state:
             conversation.state = state
-            self._pending.append((UPDATE_STATE, (encode_json(state), conversation.key)))
+            self._pending.append(StateWritten(encode_json(state), conversation.key))

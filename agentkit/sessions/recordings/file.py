@@ -26,39 +26,40 @@ from ...core.masking import mask_data
 from ...core.messages import Message, Usage, calls_of
 from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
-from ..journal import tables
 from ..journal.location import JournalError
-from ..journal.store import DAMAGE, Statement
+from ..journal.store import DAMAGE
+from ..records import (
+    ConversationCut,
+    Line,
+    MessageWritten,
+    Record,
+    RunBegun,
+    RunConcluded,
+    StateWritten,
+    StepBegun,
+    StepEnded,
+    TextStored,
+    check_message,
+    to_line,
+)
 
-Line = Mapping[str, Any]
 FIRST_LINE: Line = {"kind": "record", "version": 2}
 """The begin of the first line: its kind, and the version of the format; files of version 1 can be read."""
-WRITES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    tables.INSERT_RUN: ("run", ("id", "", "query", "model", "", "first", "begun")),
-    tables.INSERT_MESSAGE: ("message", ("", "place", "message")),
-    tables.DELETE_MESSAGES: ("truncate", ("", "place")),
-    tables.INSERT_CUT: ("cut", ("", "key", "text", "")),
-    tables.DELETE_CUT: ("cut", ("", "key")),
-    tables.UPDATE_STATE: ("state", ("state",)),
-    tables.INSERT_STEP: ("call", ("", "step", "call", "name", "", "arguments")),
-    tables.END_STEP: ("result", ("", "outcome", "", "", "step", "call")),
-    tables.END_RUN: ("end", ("status", "", "outcome")),
-}
-"""The kinds of lines, and the names of the values in them, for the statements that write rows; "" is left out."""
-JSON_VALUES = ("message", "text", "state", "outcome")
+WRITTEN = (
+    RunBegun, MessageWritten, ConversationCut, TextStored, StateWritten, StepBegun, StepEnded, RunConcluded,
+)  # fmt: skip
+"""The records of a journal that are lines of a file; those of requests have lines of another kind."""
+OF_JOURNALS = frozenset(("conversation", "run", "setup", "origin", "input", "digest", "ended", "last"))
+"""The fields of records that a file does not need; digests would not fit the masked texts."""
 DELTAS = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
 """The kinds of the pieces of a reply; a piece has the seconds after the request, its kind and its values."""
 
 
-def lines_of(statements: Iterable[Statement]) -> Iterator[Line]:
-    """Yield the lines for rows that are written; requests have other lines, and other rows have none."""
-    for statement, row in statements:
-        kind, names = WRITES.get(statement, ("", ()))
-        values = {name: value for name, value in zip(names, row, strict=False) if name and value is not None}
-        if kind and values.get("call") != "":
-            data = {name: json.loads(value) if name in JSON_VALUES else value for name, value in values.items()}
-            outcome = data.pop("outcome", {})
-            yield {"kind": kind, **data, **outcome}
+def lines_of(records: Iterable[Record]) -> Iterator[Line]:
+    """Yield the lines of a file for records of a journal."""
+    for record in records:
+        if isinstance(record, WRITTEN) and not (isinstance(record, StepBegun | StepEnded) and not record.call):
+            yield {name: value for name, value in to_line(record).items() if name not in OF_JOURNALS}
 
 
 def encode_line(line: Line) -> str:
@@ -91,9 +92,9 @@ class RecordFile:
         with self._errors():
             self._file = open_private(self._path, encoding="utf-8", errors="backslashreplace")
 
-    def append(self, statements: Sequence[Statement]) -> None:
-        """Write the rows of a journal."""
-        self._write(map(encode_line, lines_of(statements)))
+    def append(self, records: Sequence[Record]) -> None:
+        """Write the records of a journal."""
+        self._write(map(encode_line, lines_of(records)))
 
     def write(self, kind: str, **data: Any) -> None:
         """Write one line; what is not JSON becomes text."""
@@ -222,7 +223,7 @@ class Recording:
         elif kind in ("reply", "error"):
             self.exchanges[-1] = replace(self.exchanges[-1], outcome=line)
             if kind == "reply":
-                _check_message(line["message"], "the reply")
+                check_message(line["message"], "the reply")
         elif kind == "decision":
             self.decisions[line["call"]] = line["decision"]
         elif kind == "call":
@@ -239,7 +240,7 @@ class Recording:
         if message is None:
             del self.messages[place:]
             return
-        _check_message(message, f"message {place}")
+        check_message(message, f"message {place}")
         self.messages[place : place + 1] = [message]
         self._asked |= {call.id: {"name": call.name, "arguments": call.arguments} for call in calls_of(message)}
 
@@ -268,13 +269,6 @@ class Recording:
                 self.results.setdefault(call, {**self._asked.get(call, {}), "text": text})
                 if str(text).startswith(DENIED):
                     self.decisions.setdefault(call, text.removeprefix(DENIED))
-
-
-def _check_message(message: Any, what: str) -> None:
-    if not isinstance(message["role"], str):
-        raise ValueError(f"{what} has no role")
-    if message["role"] == "tool" and not isinstance(message["tool_call_id"], str):
-        raise ValueError(f"{what} has no call")
 
 
 def _check_version(kind: Any, version: Any) -> None:

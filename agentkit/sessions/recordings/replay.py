@@ -34,12 +34,12 @@ from ..journal.connections import opened_store
 from ..journal.location import Journal, Place, show_place
 from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
 from ..journal.policy import WriteJournal
-from ..journal.run_info import RunInfo, find_run, preset_result, read_steps, restore_result, value_of
-from ..journal.setup import compare_messages, compare_values, list_changes, read_setup, schemas_of
+from ..journal.run_info import RunRecords, describe_run, find_entry, preset_result, read_run, restore_result, value_of
+from ..journal.setup import compare_messages, compare_values, decode_setup, list_changes, schemas_of
 from ..journal.store import DAMAGE, Store, reading
-from ..journal.tables import END_RUN, END_STEP, INSERT_STEP
 from ..journal.writer import JournalWriter
-from .file import DELTAS, FIRST_LINE, Exchange, Line, RecordFile, Recording, lines_of, write_lines
+from ..records import Line, RunConcluded, StepBegun, StepEnded
+from .file import DELTAS, FIRST_LINE, Exchange, RecordFile, Recording, lines_of, write_lines
 
 ONLY_RECORDED = " (a journal has one request of each step; with record= all of them can be replayed)"
 
@@ -321,36 +321,37 @@ def _read_lines(run_id: str, place: Place) -> list[Line]:
 
 
 def _read_run_lines(run_id: str, place: Place, store: Store) -> list[Line]:
-    run = find_run(store, run_id)
+    records = read_run(store, find_entry(store, run_id))
+    run = describe_run(store, records)
     kept, state = read_conversation(store, Journal(place), run.conversation)
-    messages = kept.written[: end_of_run(store, run)]
+    messages = kept.written[: end_of_run(store, records.entry)]
     cut = state.pop("cut")
     if len(messages) < len(kept.written):
         state |= closed_state(messages[run.first :])
-    ended = "SELECT status, ended, outcome, last, id FROM runs WHERE id = ? AND outcome IS NOT NULL"
-    with reading(store, f"setups and steps, run {run.id}"):
+    entry = records.entry
+    with reading(store, f"run {run.id}"):
         return [
-            {**FIRST_LINE, "usage": usage_before(store, run.conversation, run.id).as_dict()},
+            {**FIRST_LINE, "usage": usage_before(store, run.conversation, entry).as_dict()},
             {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first},
-            *_conversation_lines(store, run, messages),
+            *_conversation_lines(records, messages),
             *({"kind": "cut", "key": key, "text": text} for key, text in cut.items()),
             {"kind": "state", "state": state},
-            *lines_of((END_RUN, row) for row in store.read(ended, run.id)),
+            *(lines_of([RunConcluded(entry.status, entry.outcome)]) if entry.outcome else ()),
         ]
 
 
-def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message]) -> Iterator[Line]:
+def _conversation_lines(run: RunRecords, messages: Sequence[Message]) -> Iterator[Line]:
     """Yield the messages, each reply after its request, and the calls with their results after the reply."""
-    setup = read_setup(store, run.id)
+    setup = decode_setup(run.setup)
     first = system(setup.instruction) if setup else messages[0]
-    steps = {(row.step, row.call): row for row in read_steps(store, [run.id])[run.id]}
+    steps = {(step.step, step.call): step for step in run.steps}
     number = 0
     before = dict[str, Any]()
     for place, message in enumerate([first, *messages[1:]]):
-        if message["role"] == "assistant" and place >= run.first:
+        if message["role"] == "assistant" and place >= run.entry.first:
             number += 1
             asked = steps.get((number, ""))
-            model, outcome = (asked.name, json.loads(asked.outcome or "{}")) if asked else (run.model, {})
+            model, outcome = (asked.name, json.loads(asked.outcome or "{}")) if asked else (run.entry.model, {})
             usage = outcome.get("usage", before)
             yield {"kind": "request", "model": model} | ({"tools": setup.tools} if setup and number == 1 else {})
             figures = {"finish_reason": outcome.get("finish_reason"), "usage": _subtract(usage, before)}
@@ -358,9 +359,9 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
             before = usage
         yield {"kind": "message", "place": place, "message": message}
         for call in calls_of(message):
-            if row := steps.get((number, call.id)):
-                end = (END_STEP, (row.ended, row.outcome, row.digest, row.run, row.step, row.call))
-                yield from lines_of([(INSERT_STEP, row), *([end] if row.outcome else [])])
+            if step := steps.get((number, call.id)):
+                yield from lines_of([StepBegun(step.step, step.call, step.name, step.arguments)])
+                yield from lines_of([StepEnded(step.step, step.call, step.outcome)] if step.outcome else [])
     yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
 
 

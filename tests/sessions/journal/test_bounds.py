@@ -24,7 +24,7 @@ from agentkit.policies.long_results import TruncatedResults
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.sessions.journal.setup import Setup
-from agentkit.sessions.journal.tables import COLUMNS
+from agentkit.sessions.journal.sqlite import COLUMNS
 from agentkit.sessions.journal.writer import JournaledConversation, JournalWriter
 from agentkit.sessions.stored_conversation import find_conversation
 from agentkit.testing import ScriptedModel, answer, call
@@ -336,11 +336,14 @@ def test_damage_of_a_step_names_the_run(path):
         agent_of(path).resume(run.id)
 
 
-@pytest.mark.parametrize("statement", ["UPDATE runs SET outcome = '{'", "UPDATE conversations SET state = '{'"])
-def test_damage_is_a_journal_error_that_names_the_table(path, statement):
+@pytest.mark.parametrize(
+    ("statement", "where"),
+    [("UPDATE runs SET outcome = '{'", "run"), ("UPDATE conversations SET state = '{'", "conversation")],
+)
+def test_damage_is_a_journal_error_that_names_the_run_or_the_conversation(path, statement, where):
     (run,) = converse(path, "a")
     change_rows(path, statement)
-    with pytest.raises(JournalError, match=rf"is damaged: table {statement.split()[1]}"):
+    with pytest.raises(JournalError, match=rf"is damaged: {where} "):
         agent_of(path).resume(run)
 
 

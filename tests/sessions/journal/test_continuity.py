@@ -16,8 +16,8 @@ from agentkit.engine.model import Reply
 from agentkit.policies.limits import Budget, Limits, Spent
 from agentkit.sessions.journal import Journal, JournalError, fork, runs
 from agentkit.sessions.journal.connections import _open, opened_store
-from agentkit.sessions.journal.run_info import time_and_calls
-from agentkit.sessions.journal.store import cut_digest
+from agentkit.sessions.journal.run_info import read_run, time_and_calls
+from agentkit.sessions.records import cut_digest
 from agentkit.testing import ScriptedModel, call
 
 
@@ -65,9 +65,9 @@ class TestLimits:
 
     def test_the_time_between_two_processes_does_not_count(self, path, run_id):
         with opened_store(path) as store:
-            before, calls = time_and_calls(store, run_id)
-            store.append([("UPDATE steps SET begun = begun + 1000, ended = ended + 1000 WHERE step = 3", ())])
-            after, _ = time_and_calls(store, run_id)
+            before, calls = time_and_calls(store, read_run(store, run_id))
+            store.execute([("UPDATE steps SET begun = begun + 1000, ended = ended + 1000 WHERE step = 3", ())])
+            after, _ = time_and_calls(store, read_run(store, run_id))
         assert calls == 3
         assert after == pytest.approx(before, abs=0.5)
         budget = Budget(Limits(seconds=10), before=Spent(seconds=8))
@@ -75,7 +75,7 @@ class TestLimits:
 
     def test_a_run_whose_time_was_over_has_none_when_it_is_resumed(self, world, path, run_id):
         with opened_store(path) as store:
-            store.append([("UPDATE steps SET ended = begun + 100 WHERE step = 1", ())])
+            store.execute([("UPDATE steps SET ended = begun + 100 WHERE step = 1", ())])
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path, limits=Limits(seconds=50))
         with pytest.raises(LimitExceeded):
             resumed(world, agent, run_id)
@@ -158,7 +158,7 @@ class TestTextsBehindReferences:
             number = cut_digest(key, "#1", body) if digest else 0
             assigned = "body = ?, digest = ?" if digest else "body = ?"
             values = (body, number) if digest else (body,)
-            store.append([(f"UPDATE cut SET {assigned} WHERE key = '#1'", values)])
+            store.execute([(f"UPDATE cut SET {assigned} WHERE key = '#1'", values)])
 
     def test_a_decision_in_another_process_holds_for_the_value(self, world, path):
         [waiting] = self.pause(world, path).calls
@@ -176,7 +176,7 @@ class TestTextsBehindReferences:
     def test_a_changed_text_is_damage(self, world, path):
         [waiting] = self.pause(world, path).calls
         self.replace_text(path, "/etc", digest=False)
-        with pytest.raises(JournalError, match=r"table cut, conversation .*: the text #1 was changed"):
+        with pytest.raises(JournalError, match=r"conversation .*: the text #1 was changed"):
             resumed(world, self.agent, runs(path)[0].id, approvals={waiting.id: True})
         assert not self.made
 

@@ -25,15 +25,15 @@ import os, signal, sys
 from agentkit.sessions.journal.connections import open_store
 store = open_store(sys.argv[1])
 """
-LEASE_AND_WAIT = f"{OPEN}\nstore.lease(7)\nprint('held', flush=True)\nsignal.pause()"
+LEASE_AND_WAIT = f"{OPEN}\nstore.take(7)\nprint('held', flush=True)\nsignal.pause()"
 LEASE_MANY_AND_WAIT = f"""{OPEN}
 for key in range(100, 200):
-    store.lease(key)
+    store.take(key)
 print("held", flush=True)
 signal.pause()
 """
 LEASE_AND_FORK = f"""{OPEN}
-store.lease(100)
+store.take(100)
 if os.fork():
     print("held", flush=True)
 signal.pause()
@@ -41,15 +41,15 @@ signal.pause()
 TRY_LEASES = f"""{OPEN}
 for key in (7, 8):
     try:
-        store.lease(key).release()
+        store.take(key).release()
     except Exception as error:
         print(error)
 """
 LIST_LEASES = f"""{OPEN}
-store.lease(8)
+store.take(8)
 print("held", flush=True)
 while True:
-    [store.is_leased(key) for key in (7, *range(100, 200))]
+    [store.holder(key) for key in (7, *range(100, 200))]
 """
 RUN_TEN_TIMES = """
 import sys
@@ -149,23 +149,23 @@ class TestLeases:
         with opened_store(path) as store, holder(LEASE_AND_WAIT, path) as process:
             named = rf"process {process.pid}( on [\w.-]+)?, since 20\d\d-"
             with pytest.raises(JournalError, match=rf"in progress: {named}.*Wait until"):
-                store.lease(7)
-            store.lease(8).release()
-            assert store.is_leased(7)
-            assert not store.is_leased(8)
+                store.take(7)
+            store.take(8).release()
+            assert store.holder(7)
+            assert not store.holder(8)
             kill(process)
-            wait_until(lambda: not store.is_leased(7))
-            lease = store.lease(7)
+            wait_until(lambda: not store.holder(7))
+            lease = store.take(7)
             with pytest.raises(JournalError, match="in progress: this process, since"):
-                store.lease(7)
-            assert store.is_leased(7)
+                store.take(7)
+            assert store.holder(7)
             lease.release()
             lease.release()
-            assert not store.is_leased(7)
+            assert not store.holder(7)
 
     def test_a_lease_survives_a_copy_of_its_file_inside_the_process(self, file):
         with opened_store(file) as store:
-            lease = store.lease(7, "run x")
+            lease = store.take(7, "run x")
             (held,) = file.parent.glob("runs.db-lease-*")
             shutil.copy(held, file.with_name("copy"))
             held.read_bytes()
@@ -174,18 +174,18 @@ class TestLeases:
             try:
                 program = [sys.executable, "-c", TRY_LEASES, file]
                 other = subprocess.run(program, capture_output=True, text=True, check=True)
-                assert store.is_leased(7)
+                assert store.holder(7)
             finally:
                 lease.release()
             assert re.fullmatch(rf"the conversation is in progress: process {os.getpid()} on .*\n", other.stdout)
-            assert not store.is_leased(7)
+            assert not store.holder(7)
 
     def test_many_leases_need_one_open_file(self, path):
         with opened_store(path) as store:
-            leases = [store.lease(1)]
+            leases = [store.take(1)]
             before = os.dup(0)  # the lowest free number
             os.close(before)
-            leases += [store.lease(key) for key in range(2, 50)]
+            leases += [store.take(key) for key in range(2, 50)]
             after = os.dup(0)
             os.close(after)
             for lease in leases:
@@ -196,23 +196,23 @@ class TestLeases:
         with opened_store(path) as store, holder(LEASE_MANY_AND_WAIT, path) as process:
             kill(process)
             with holder(LIST_LEASES, path):
-                wait_until(lambda: not store.is_leased(100))
+                wait_until(lambda: not store.holder(100))
                 for key in (*[7] * 200, *range(100, 200)):
-                    store.lease(key).release()
+                    store.take(key).release()
 
     def test_a_lease_that_could_not_be_removed_refuses_no_run(self, path, monkeypatch):
         def fail(write, store, statements):
             raise JournalError("the disk is full")
 
         with opened_store(path) as store:
-            lease = store.lease(7)
+            lease = store.take(7)
             with monkeypatch.context() as patched:
                 patch_append(patched, fail)
                 lease.release()
                 with pytest.raises(JournalError, match="the disk is full"):
-                    store.lease(8)
-            assert not store.is_leased(7)
-            store.lease(7).release()
+                    store.take(8)
+            assert not store.holder(7)
+            store.take(7).release()
             assert store.read("SELECT * FROM leases") == []
 
 
@@ -224,16 +224,16 @@ class TestForks:
         with opened_store(path) as store:
             child = os.fork()
             if child == 0:
-                open_store(path).lease(7)
+                open_store(path).take(7)
                 os._exit(0)
             os.waitpid(child, 0)
-            wait_until(lambda: not store.is_leased(7))
+            wait_until(lambda: not store.holder(7))
             for _ in range(3):
-                store.lease(7).release()
+                store.take(7).release()
         assert [*Path(str(path)).parent.glob("runs.db?*")] == []
 
     def test_a_forked_process_keeps_no_lease_of_its_parent(self, path):
         with opened_store(path) as store, holder(LEASE_AND_FORK, path) as process:
             kill(process)
-            wait_until(lambda: not store.is_leased(100))
-            store.lease(100).release()
+            wait_until(lambda: not store.holder(100))
+            store.take(100).release()

@@ -1,6 +1,7 @@
 """Journals of older versions are brought up to date and resumed, but not while a process of that version uses them."""
 
 import gzip
+import json
 import sqlite3
 import subprocess
 import sys
@@ -14,12 +15,15 @@ from journaled_runs import agent_of, resume
 from agentkit import Session, tool
 from agentkit.journal import JournalError, export, runs, show
 from agentkit.sessions.journal.connections import opened_store
-from agentkit.sessions.journal.sqlite import SqliteStore
-from agentkit.sessions.journal.tables import SCHEMA_VERSION
+from agentkit.sessions.journal.setup import schemas_of
+from agentkit.sessions.journal.sqlite import SCHEMA_VERSION, SqliteStore
 from agentkit.testing import answer
 
 OLD = Path(__file__).parent / "old"
-VERSIONS = ("478a9fd", "ba49f56")
+OLDER = ("478a9fd", "ba49f56")
+"""Versions whose tables are brought up to date."""
+CURRENT = ("4132cdc",)
+"""Versions with the present tables."""
 HOLD_BYTE = "fcntl.lockf(file, fcntl.LOCK_EX, 1, 1 << 40)"
 HOLD_FILE = "fcntl.flock(file, fcntl.LOCK_EX)"
 HOLDER = """
@@ -31,11 +35,22 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=OLDER)
 def old(request, tmp_path) -> Path:
-    """A journal that this version wrote."""
-    place = tmp_path / "runs.db"
-    place.write_bytes(gzip.decompress((OLD / f"runs-{request.param}.db.gz").read_bytes()))
+    """A journal of an older version, whose tables are brought up to date."""
+    return unpack(request.param, tmp_path)
+
+
+@pytest.fixture(params=(*OLDER, *CURRENT))
+def written(request, tmp_path) -> Path:
+    """A journal that another version wrote."""
+    return unpack(request.param, tmp_path)
+
+
+def unpack(version: str, folder: Path) -> Path:
+    """A copy of the journal that a version wrote."""
+    place = folder / "runs.db"
+    place.write_bytes(gzip.decompress((OLD / f"runs-{version}.db.gz").read_bytes()))
     return place
 
 
@@ -63,14 +78,33 @@ STATES = [
 ]
 
 
-def test_its_runs_are_listed_and_shown(old, tmp_path):
-    assert state_of(old) == STATES
-    for run in runs(old):
-        assert show(run.id, store=old).messages[1]["content"] == run.query
-        export(run.id, tmp_path / "exported.jsonl", store=old)
+def test_its_runs_are_listed_shown_and_replayed(written, tmp_path):
+    assert state_of(written) == STATES
+    for run in runs(written):
+        assert show(run.id, store=written).messages[1]["content"] == run.query
+        export(run.id, tmp_path / "exported.jsonl", store=written)
+        if run.state == "finished":
+            again = agent_of(None, tools=[book, pay])
+            renew(tmp_path / "exported.jsonl", again)
+            replayed = again.replay(tmp_path / "exported.jsonl")
+            assert replayed.answer == run.answer
+            stored = Session.load(tmp_path / "exported.jsonl").messages
+            assert [m["content"] for m in replayed.messages] == [m["content"] for m in stored]
 
 
-def test_its_runs_are_resumed(world, old):
+def renew(path: Path, agent) -> None:
+    """Write the instruction and the schemas of an agent of today into an exported run."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line["kind"] == "message" and line["place"] == 0:
+            line["message"]["content"] = agent.instruction
+        if "tools" in line:
+            line["tools"] = schemas_of(agent.tools)
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+
+def test_its_runs_are_resumed(world, written):
+    old = written
     ids = {run.query: run.id for run in runs(old)}
     done = agent_of(old, answer("done"), answer("again"), tools=[book, pay])
     assert resume(world, done, ids["finished"], changed="go on").answer == "one"
@@ -135,11 +169,11 @@ def test_the_next_version_states_what_this_one_may_do(world, path, readable_by, 
     following = SCHEMA_VERSION + 1
     values = (following, SCHEMA_VERSION + readable_by, SCHEMA_VERSION + writable_by)
     with opened_store(path) as store:
-        store.append([("INSERT INTO compatibility VALUES (?, ?, ?)", values)])
+        store.execute([("INSERT INTO compatibility VALUES (?, ?, ?)", values)])
         if isinstance(store, SqliteStore):
-            store.append([(f"PRAGMA user_version={following}", ())])
+            store.execute([(f"PRAGMA user_version={following}", ())])
         else:
-            store.append([("INSERT INTO version VALUES (?)", (following,))])
+            store.execute([("INSERT INTO version VALUES (?)", (following,))])
             store.shut()  # else the connection stays open for the next run
     if readable_by:
         with pytest.raises(JournalError, match="Update agentkit"):
@@ -156,7 +190,7 @@ def test_an_older_program_that_is_connected_to_a_server_is_named(postgres_url):
 
     agent_of(postgres_url, answer("3"))("Go")
     with opened_store(postgres_url) as store:
-        store.append([("DROP TABLE compatibility", ()), ("UPDATE version SET number = number - 1", ())])
+        store.execute([("DROP TABLE compatibility", ()), ("UPDATE version SET number = number - 1", ())])
         store.shut()
     with psycopg.connect(postgres_url, application_name="agentkit", autocommit=True) as older:
         older.execute("SELECT pg_advisory_lock(12345678901234)")

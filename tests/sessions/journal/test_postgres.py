@@ -20,7 +20,7 @@ from agentkit.journal import Journal, JournalError, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.location import LeaseLost
 from agentkit.sessions.journal.postgres import PostgresStore
-from agentkit.sessions.journal.tables import SCHEMA_VERSION
+from agentkit.sessions.journal.sqlite import SCHEMA_VERSION
 from agentkit.testing import ScriptedModel, answer, call
 
 pytestmark = pytest.mark.integration
@@ -126,8 +126,8 @@ def test_a_run_whose_lease_another_process_took_writes_nothing_more(world, postg
         postgres_server.execute(END_CONNECTIONS.format(name_of(postgres_url)))
         thief = PostgresStore(postgres_url)
         thieves.append(thief)
-        lease = thief.lease(thief.read("SELECT conversation FROM runs")[0][0])
-        thief.append([("UPDATE conversations SET state = '{}'", ())], lease)
+        lease = thief.take(thief.read("SELECT conversation FROM runs")[0][0])
+        thief.execute([("UPDATE conversations SET state = '{}'", ())], lease)
         if is_released:
             lease.release()
 
@@ -275,7 +275,7 @@ def test_the_tables_are_made_once_and_a_newer_version_is_refused(postgres_url):
         thread.join()
     assert len(stores) == 6
     assert stores[0].read("SELECT max(number) FROM version") == [(SCHEMA_VERSION,)]
-    stores[0].append([("INSERT INTO version VALUES (?)", (SCHEMA_VERSION + 1,))])
+    stores[0].execute([("INSERT INTO version VALUES (?)", (SCHEMA_VERSION + 1,))])
     for store in stores:
         store.shut()
     with pytest.raises(JournalError, match="Update agentkit"):
@@ -294,7 +294,7 @@ def test_the_first_tables_are_brought_up_to_date(postgres_url):
         "DELETE FROM version",
         "INSERT INTO version VALUES (1)",
     )
-    store.append([(statement, ()) for statement in old])
+    store.execute([(statement, ()) for statement in old])
     store.shut()
     store = PostgresStore(postgres_url)
     assert store.read("SELECT max(number) FROM version") == [(SCHEMA_VERSION,)]
@@ -318,7 +318,7 @@ def test_many_runs_are_listed_and_pruned_in_little_time(postgres_url):
     JsonAgent(booking([]), model=ScriptedModel(*bookings(1)), journal=postgres_url).run("Go")
     with opened_store(postgres_url) as store:
         numbers = "generate_series(1, 10000) AS n"
-        store.append(
+        store.execute(
             [
                 (f"INSERT INTO messages SELECT n, place, body, digest FROM messages, {numbers}", ()),
                 (f"INSERT INTO conversations SELECT n, NULL, state FROM conversations, {numbers}", ()),

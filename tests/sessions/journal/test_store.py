@@ -22,7 +22,7 @@ ADD_ELSEWHERE = """
 import sys
 from agentkit.sessions.journal.connections import opened_store
 with opened_store(sys.argv[1]) as store:
-    store.append([("INSERT INTO setups VALUES (?, '')", (sys.argv[2],))])
+    store.execute([("INSERT INTO setups VALUES (?, '')", (sys.argv[2],))])
     print(*sorted(key for (key,) in store.read("SELECT id FROM setups")))
 """
 LEASE_ELSEWHERE = """
@@ -31,7 +31,7 @@ from agentkit.sessions.journal import JournalError
 from agentkit.sessions.journal.connections import open_store
 for key in sys.argv[2:]:
     try:
-        open_store(sys.argv[1]).lease(int(key))
+        open_store(sys.argv[1]).take(int(key))
         print("taken")
     except JournalError as error:
         print("busy" if "in progress" in str(error) else error)
@@ -48,7 +48,7 @@ os.read(ended, 1)
 add = lambda key: subprocess.run([sys.executable, "-c", sys.argv[2], sys.argv[1], key], capture_output=True, check=True)
 with opened_store(sys.argv[1]) as store:
     add("a")
-    store.append([("INSERT INTO setups VALUES ('b', '')", ())])
+    store.execute([("INSERT INTO setups VALUES ('b', '')", ())])
     print(add("c").stdout.decode())
 """
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -78,7 +78,7 @@ class TestFiles:
             with opened_store(file, "full"):
                 pass
             elsewhere(ADD_ELSEWHERE, file, "a")
-            store.append([("INSERT INTO setups VALUES ('b', '')", ())])
+            store.execute([("INSERT INTO setups VALUES ('b', '')", ())])
             assert elsewhere(ADD_ELSEWHERE, file, "c") == "a b c"
 
     def test_a_forked_process_has_locks_of_its_own(self, file):
@@ -88,17 +88,17 @@ class TestFiles:
         monkeypatch.chdir(file.parent)
         with opened_store(file.name) as store:
             monkeypatch.chdir("/")
-            lease = store.lease(7)
+            lease = store.take(7)
             assert elsewhere(LEASE_ELSEWHERE, file, 7) == "busy"
             with opened_store(file, "full") as other:
-                other.lease(8)
-                assert store.is_leased(8)
+                other.take(8)
+                assert store.holder(8)
             lease.release()
 
     def test_all_users_of_a_journal_see_whether_an_owner_lives(self, file):
         with opened_store(file) as store:
             file.chmod(0o664)
-            store.lease(7)
+            store.take(7)
             (beside,) = file.parent.glob("runs.db-lease-*")
             assert beside.stat().st_mode & 0o777 == 0o664
 
@@ -111,29 +111,29 @@ class TestFiles:
         with opened_store(file) as store:
             with monkeypatch.context() as patched:
                 patched.setattr(os, "unlink", unlink)
-                assert not store.is_leased(7)
+                assert not store.holder(7)
             assert [*file.parent.glob("runs.db-lease-*")]
-            store.lease(7)
+            store.take(7)
 
     def test_an_owner_that_cannot_be_looked_at_is_an_error_of_the_journal(self, file, monkeypatch):
         def refuse(*_):
             raise OSError(24, "Too many open files")
 
         with opened_store(file) as store, opened_store(file, "full") as other:
-            other.lease(7)
+            other.take(7)
             with monkeypatch.context() as patched:
                 patched.setattr("builtins.open", refuse)
                 with pytest.raises(JournalError, match="Too many open files"):
-                    store.lease(7)
+                    store.take(7)
 
 
 class TestForks:
     def test_a_child_cannot_write_with_a_lease_of_its_parent(self, path):
         with opened_store(path) as store:
-            lease = store.lease(7)
+            lease = store.take(7)
 
             def use() -> bool:
-                for action in (lambda: store.append([ADD_ROW], lease), lambda: store.lease(8), lambda: store.read("x")):
+                for action in (lambda: store.execute([ADD_ROW], lease), lambda: store.take(8), lambda: store.read("x")):
                     with suppress(JournalError):
                         action()
                         return False
@@ -142,7 +142,7 @@ class TestForks:
 
             assert in_child(use)
             assert not lease.is_lost
-            store.append([ADD_ROW], lease)
+            store.execute([ADD_ROW], lease)
             assert elsewhere(LEASE_ELSEWHERE, path, 7, 8) == "busy\ntaken"
             lease.release()
 
@@ -159,16 +159,16 @@ class TestForks:
         def end() -> bool:
             lease.release()
             with opened_store(path) as own:
-                return own.is_leased(7)
+                return own.holder(7)
 
         with opened_store(path) as store:
-            lease = store.lease(7)
+            lease = store.take(7)
             thread = threading.Thread(target=use)
             thread.start()
             entered.wait()
             assert in_child(end)
             thread.join()
-            store.append([ADD_ROW], lease)
+            store.execute([ADD_ROW], lease)
             lease.release()
 
 
@@ -180,11 +180,11 @@ class TestInterrupts:
                 raise KeyboardInterrupt
 
         with opened_store(path) as store:
-            lease = store.lease(6)
+            lease = store.take(6)
             with monkeypatch.context() as patched:
                 patch_append(patched, interrupt)
                 with pytest.raises(KeyboardInterrupt):
-                    store.lease(7)
+                    store.take(7)
             assert elsewhere(LEASE_ELSEWHERE, path, 7) == "taken"
             lease.release()
 
@@ -234,29 +234,29 @@ class TestConnections:
 
         monkeypatch.setattr(psycopg.Connection, "execute", losing)
         with opened_store(postgres_url) as store, opened_store(postgres_url, "full") as other:
-            held = store.lease(1)
+            held = store.take(1)
             for lost in range(1, 100):
                 count = 0
                 lease = None
                 with suppress(ConversationBusy if losses == 1 else JournalError):
-                    lease = store.lease(7)
-                    store.append([("INSERT INTO setups VALUES (?, '') ON CONFLICT DO NOTHING", ("a",))] * 2, lease)
+                    lease = store.take(7)
+                    store.execute([("INSERT INTO setups VALUES (?, '') ON CONFLICT DO NOTHING", ("a",))] * 2, lease)
                 if count < lost:
                     lease.release()
                     break
                 assert losses == 2 or lease is not None, lost
                 total = count
                 count = -1000
-                store.append([], held)
+                store.execute([], held)
                 assert not held.is_lost, lost
                 if lease is not None:
-                    assert other.is_leased(7), lost
+                    assert other.holder(7), lost
                     lease.release()
-                store.lease(9).release()
-                assert not other.is_leased(7), lost
+                store.take(9).release()
+                assert not other.holder(7), lost
             assert total > 4
             with pytest.raises(ConversationBusy):
-                other.lease(1)
+                other.take(1)
             held.release()
 
     def test_a_connection_without_its_leases_is_not_used(self, postgres_server, postgres_url, monkeypatch):
@@ -264,26 +264,26 @@ class TestConnections:
 
         shorten_waits(monkeypatch, 0.3)
         with opened_store(postgres_url) as store, opened_store(postgres_url, "full") as other:
-            lease = store.lease(7)
+            lease = store.take(7)
             with closing(psycopg.connect(postgres_url)) as locking:
                 postgres_server.execute(
                     f"SELECT pg_terminate_backend({store._connection._connection.info.backend_pid}, 9000)"
                 )
                 locking.execute("LOCK TABLE agentkit.leases IN SHARE MODE")
                 with pytest.raises(JournalError, match="lock timeout"):
-                    store.append([ADD_ROW], lease)
-            store.append([ADD_ROW], lease)
-            assert other.is_leased(7)
+                    store.execute([ADD_ROW], lease)
+            store.execute([ADD_ROW], lease)
+            assert other.holder(7)
             lease.release()
 
     def test_a_store_that_was_shut_makes_no_connection(self, postgres_url):
         store = open_store(postgres_url)
-        lease = store.lease(7)
+        lease = store.take(7)
         store.shut()
         lease.release()
         with pytest.raises(JournalError, match="was closed"):
-            store.lease(7)
+            store.take(7)
         with opened_store(postgres_url) as other:
             counted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'agentkit'"
             wait_until(lambda: other.read(counted) == [(1,)])
-            other.lease(7).release()
+            other.take(7).release()

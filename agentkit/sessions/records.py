@@ -1,0 +1,431 @@
+"""The records of runs: what is about to be done, its outcome, and the messages; `fold` gives what they add up to.
+
+A store takes and returns records, and a file has one on each line (`to_line`, `from_line`).  What models, tools and
+agents made is JSON text in them.  A later record replaces an earlier one with the same key.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeAlias
+
+from ..core.messages import Message
+
+Line: TypeAlias = Mapping[str, Any]
+"""A record as a JSON object; its `kind` names the class."""
+
+
+class RunBegun(NamedTuple):
+    """A run began: its conversation continues with it, and an unfinished run of the conversation is superseded.
+
+    Attributes:
+        run: The id of the run.
+        conversation: The key of the conversation.
+        query: The question.
+        model: The name of the model.
+        first: The index of the run's first message.
+        begun: The time (Unix).
+        setup: The instruction and the schemas of the tools of its agent; None for a branch.
+        origin: "run/call" for an agent inside a tool, "run:step" for a branch, else "".
+    """
+
+    run: str
+    query: str
+    model: str
+    first: int
+    begun: float = 0.0
+    conversation: int = 0
+    setup: str | None = None
+    origin: str = ""
+
+
+class ConversationNamed(NamedTuple):
+    """A conversation has a name, which no other one has from now on."""
+
+    name: str
+    conversation: int = 0
+
+
+class MessageWritten(NamedTuple):
+    """The message `body` at index `place` of a conversation, whose places are written without gaps."""
+
+    place: int
+    body: str
+    conversation: int = 0
+    digest: int | None = None
+    """The digest of the body with its place; None where nothing checks it."""
+
+
+class ConversationCut(NamedTuple):
+    """A conversation ends before the index `place` now."""
+
+    place: int
+    conversation: int = 0
+
+
+class TextStored(NamedTuple):
+    """The whole text of a truncated result; the body None removes it."""
+
+    key: str
+    body: str | None = None
+    conversation: int = 0
+    digest: int | None = None
+
+
+class StateWritten(NamedTuple):
+    """What a conversation leaves unfinished."""
+
+    body: str
+    conversation: int = 0
+
+
+class StepBegun(NamedTuple):
+    """A request (`call` is "") or a call is about to be made, after so many replies of the run (`step`).
+
+    Attributes:
+        step: The number of the reply that the request asks for, or that has the call.
+        call: The id of the call.
+        name: The model or the tool.
+        arguments: The arguments, if a person gave others than the model.
+        input: The digest of what the step got.
+        begun: The time (Unix).
+        run: The run.
+        conversation: Its conversation.
+        digest: The digest of these values without the time.
+    """
+
+    step: int
+    call: str
+    name: str
+    arguments: str | None = None
+    input: int = 0
+    begun: float = 0.0
+    run: str = ""
+    conversation: int = 0
+    digest: int | None = None
+
+
+class StepEnded(NamedTuple):
+    """The outcome of a step; without a time it replaces the outcome, and the step had ended before."""
+
+    step: int
+    call: str
+    outcome: str
+    ended: float | None = None
+    run: str = ""
+    conversation: int = 0
+    digest: int | None = None
+
+
+class StepWithdrawn(NamedTuple):
+    """A step was not made: it may begin again."""
+
+    step: int
+    call: str
+    run: str = ""
+    conversation: int = 0
+
+
+class RunReopened(NamedTuple):
+    """A run that was stopped continues."""
+
+    run: str
+    conversation: int = 0
+
+
+class RunConcluded(NamedTuple):
+    """A run ended: `status` is "finished", "paused", "failed" or "superseded", `last` the number of messages then."""
+
+    status: str
+    outcome: str | None = None
+    ended: float | None = None
+    last: int | None = None
+    run: str = ""
+    conversation: int = 0
+
+
+Record: TypeAlias = (
+    RunBegun
+    | ConversationNamed
+    | MessageWritten
+    | ConversationCut
+    | TextStored
+    | StateWritten
+    | StepBegun
+    | StepEnded
+    | StepWithdrawn
+    | RunReopened
+    | RunConcluded
+)
+KINDS: Mapping[Any, tuple[str, Mapping[str, str]]] = {
+    RunBegun: ("run", {"run": "id"}),
+    ConversationNamed: ("name", {}),
+    MessageWritten: ("message", {"body": "message"}),
+    ConversationCut: ("truncate", {}),
+    TextStored: ("cut", {"body": "text"}),
+    StateWritten: ("state", {"body": "state"}),
+    StepBegun: ("call", {}),
+    StepEnded: ("result", {}),
+    StepWithdrawn: ("withdrawn", {}),
+    RunReopened: ("reopened", {}),
+    RunConcluded: ("end", {}),
+}
+"""The kinds of lines of the classes, and the fields that have another name in a line."""
+_NAMES: Mapping[type, Mapping[str, str]] = {
+    record: {name: names.get(name, name) for name in record._fields} for record, (_, names) in KINDS.items()
+}
+_CLASSES: Mapping[str, Any] = {kind: record for record, (kind, _) in KINDS.items()}
+_JSON = ("body", "setup")
+"""The fields with JSON text, which is a value in a line; the entries of `outcome` are entries of the line."""
+
+
+def to_line(record: Record) -> dict[str, Any]:
+    """Return a record as a JSON object, without what is None."""
+    names = _NAMES[type(record)]
+    line = {"kind": KINDS[type(record)][0]}
+    outcome = {}
+    for name, shown in names.items():
+        value = getattr(record, name)
+        if value is None:
+            continue
+        if name == "outcome":
+            outcome = json.loads(value)
+        else:
+            line[shown] = json.loads(value) if name in _JSON else value
+    return {**line, **outcome}
+
+
+def from_line(line: Line) -> Record:
+    """Return the record of a line; raise `ValueError`, `LookupError` or `TypeError` for anything else."""
+    kind = _CLASSES[line["kind"]]
+    names = _NAMES[kind]
+    if kind is MessageWritten:
+        check_message(line["message"], f"message {line['place']}")
+    values = {name: line[shown] for name, shown in names.items() if shown in line}
+    for name in _JSON:
+        if name in values:
+            values[name] = encode(values[name])
+    if "outcome" in names:
+        values["outcome"] = encode({key: value for key, value in line.items() if key != "kind" and key not in names})
+    record: Record = kind(**values)
+    return record
+
+
+def check_message(message: Any, what: str) -> None:
+    """Raise `ValueError`, `LookupError` or `TypeError` for what is no message."""
+    if not isinstance(message["role"], str):
+        raise ValueError(f"{what} has no role")
+    if message["role"] == "tool" and not isinstance(message["tool_call_id"], str):
+        raise ValueError(f"{what} has no call")
+
+
+_write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def encode(value: Any) -> str:
+    """Return `value` as JSON; raise `TypeError`, `ValueError` or `RecursionError` if it is not JSON serialisable."""
+    text = _write_json(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text
+
+
+def decode_all(texts: Sequence[str]) -> list[Any]:
+    """Return the values of JSON texts, which one call decodes faster than many; raise `ValueError` for other texts."""
+    values: list[Any] = json.loads(f"[{','.join(texts)}]")
+    if len(values) != len(texts):
+        raise ValueError("a text is not one JSON value")
+    return values
+
+
+def digest(place: object, text: str) -> int:
+    """Return a number that changes with every bit of `text` and with its place."""
+    data = f"{place}\0{text}".encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 1
+
+
+def cut_digest(conversation: int, key: str, body: str) -> int:
+    """Return the digest of the whole text of a result."""
+    return digest(f"{conversation}/{key}", body)
+
+
+def step_digest(run: str, step: int, call: str, *values: Any) -> int:
+    """Return the digest of a step: of its name, input, arguments and outcome."""
+    return digest(f"{run}/{step}/{call}", repr(values))
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A run as a store lists it, without its steps.
+
+    Attributes:
+        last: The number of messages at the end of a finished run.
+        status: "open", or that of `RunConcluded`.
+        number: A number that is greater for later runs of a conversation.
+        damage: Why the run cannot be read; "" for a sound one.
+    """
+
+    id: str
+    conversation: int = 0
+    query: str = ""
+    model: str = ""
+    first: int = 0
+    last: int | None = None
+    begun: float = 0.0
+    ended: float | None = None
+    status: str = "open"
+    outcome: str | None = None
+    origin: str | None = None
+    number: int = 0
+    damage: str = ""
+
+
+@dataclass(slots=True)
+class Step:
+    """A request (`call` is ""), or a call, with its outcome as JSON once it has one."""
+
+    run: str
+    step: int
+    call: str
+    name: str
+    input: int
+    arguments: str | None
+    begun: float
+    digest: int | None
+    ended: float | None = None
+    outcome: str | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the step is as it was written."""
+        values = self.name, self.input, self.arguments, self.outcome
+        return self.digest is None or self.digest == step_digest(self.run, self.step, self.call, *values)
+
+
+@dataclass(eq=False, slots=True)
+class Conversation:
+    """The messages of a conversation, the whole texts of truncated results, and its state; all are JSON texts.
+
+    `damage` is the first problem of the messages, after which none is read.
+    """
+
+    key: int
+    name: str | None = None
+    bodies: list[str] = field(default_factory=list)
+    digests: list[int | None] = field(default_factory=list)
+    texts: dict[str, TextStored] = field(default_factory=dict)
+    state: str = "{}"
+    damage: str = ""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages before any damage."""
+        return decode_all(self.bodies)
+
+    def read_texts(self) -> dict[str, Any]:
+        """Return the whole texts by their keys; raise `ValueError` for a damaged one."""
+        for key, text in self.texts.items():
+            if text.digest is not None and text.digest != cut_digest(self.key, key, text.body or ""):
+                raise ValueError(f"the text {key} was changed")
+        return {key: json.loads(text.body or "null") for key, text in self.texts.items()}
+
+    def write(self, record: MessageWritten) -> None:
+        """Add or replace a message."""
+        place, body, number = record.place, record.body, record.digest
+        length = len(self.bodies)
+        is_sound = isinstance(place, int) and isinstance(body, str) and 0 <= place <= length
+        if self.damage or not is_sound or (number is not None and number != digest(place, body)):
+            self.damage = (
+                self.damage or f"message {min(place, length) if is_sound else length} is missing or incomplete"
+            )
+        elif place == length:
+            self.bodies.append(body)
+            self.digests.append(number)
+        else:
+            self.bodies[place] = body
+            self.digests[place] = number
+
+
+class Stored:
+    """What records add up to: conversations by their keys, and runs with their setups and steps by their ids."""
+
+    def __init__(self) -> None:
+        self.conversations: dict[int, Conversation] = {}
+        self.runs: dict[str, RunEntry] = {}
+        self.setups: dict[str, str | None] = {}
+        self.names: dict[str, int] = {}
+        self.steps: dict[str, dict[tuple[int, str], Step]] = defaultdict(dict)
+
+    def conversation(self, key: int) -> Conversation:
+        """Return a conversation, an empty one if no record has it."""
+        if key not in self.conversations:
+            self.conversations[key] = Conversation(key)
+        return self.conversations[key]
+
+    def add(self, record: Record) -> None:
+        """Add the next record; raise `LookupError` for one about a run or a step that has no record."""
+        match record:
+            case MessageWritten():
+                self.conversation(record.conversation).write(record)
+            case StepBegun():
+                step, call, name, arguments, number, begun, run, _, check = record
+                self.steps[run][step, call] = Step(run, step, call, name, number, arguments, begun, check)
+            case StepEnded():
+                step, call, outcome, ended, run, _, check = record
+                found = self.steps[run][step, call]
+                found.outcome = outcome
+                found.ended = found.ended if ended is None else ended
+                found.digest = check
+            case ConversationCut(place, key):
+                conversation = self.conversation(key)
+                del conversation.bodies[place:], conversation.digests[place:]
+            case TextStored(key, body, conversation_key):
+                texts = self.conversation(conversation_key).texts
+                texts.pop(key, None)
+                if body is not None:
+                    texts[key] = record
+            case StateWritten(body, key):
+                self.conversation(key).state = body
+            case ConversationNamed(name, key):
+                if name in self.names:
+                    self.conversation(self.names[name]).name = None
+                self.names[name] = key
+                self.conversation(key).name = name
+            case StepWithdrawn(step, call, run):
+                self.steps[run].pop((step, call), None)
+            case RunBegun():
+                self._begin(record)
+            case RunReopened(run):
+                self.runs[run] = replace(self.runs[run], status="open", ended=None)
+            case RunConcluded(status, outcome, ended, last, run):
+                self.runs[run] = replace(self.runs[run], status=status, outcome=outcome, ended=ended, last=last)
+
+    def _begin(self, new: RunBegun) -> None:
+        if new.run in self.runs:  # a write may be repeated
+            return
+        for run in self.runs.values():
+            if run.conversation == new.conversation and run.status != "finished":
+                self.runs[run.id] = replace(run, status="superseded")
+        self.setups[new.run] = new.setup
+        self.runs[new.run] = RunEntry(
+            new.run,
+            new.conversation,
+            new.query,
+            new.model,
+            new.first,
+            begun=new.begun,
+            origin=new.origin,
+            number=len(self.runs) + 1,
+        )
+
+
+def fold(records: Iterable[Record]) -> Stored:
+    """Return what records add up to."""
+    stored = Stored()
+    for record in records:
+        stored.add(record)
+    return stored
