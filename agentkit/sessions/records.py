@@ -82,7 +82,7 @@ class StateWritten(NamedTuple):
 
 
 class StepBegun(NamedTuple):
-    """A request (`call` is "") or a call is about to be made, after so many replies of the run (`step`).
+    """A request (`call` is "") or a call is about to be made, for or from the reply `step` of the run.
 
     Attributes:
         step: The number of the reply that the request asks for, or that has the call.
@@ -182,7 +182,7 @@ _JSON = ("body", "setup")
 
 
 def to_line(record: Record) -> dict[str, Any]:
-    """Return a record as a JSON object, without what is None."""
+    """Return a record as a JSON object, without values of None."""
     names = _NAMES[type(record)]
     line = {"kind": KINDS[type(record)][0]}
     outcome = {}
@@ -206,9 +206,9 @@ def from_line(line: Line) -> Record:
     values = {name: line[shown] for name, shown in names.items() if shown in line}
     for name in _JSON:
         if name in values:
-            values[name] = encode(values[name])
+            values[name] = to_json_text(values[name])
     if "outcome" in names:
-        values["outcome"] = encode({key: value for key, value in line.items() if key != "kind" and key not in names})
+        values["outcome"] = to_json_text({key: value for key, value in line.items() if key != "kind" and key not in names})
     record: Record = kind(**values)
     return record
 
@@ -224,7 +224,7 @@ def check_message(message: Any, what: str) -> None:
 _write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def encode(value: Any) -> str:
+def to_json_text(value: Any) -> str:
     """Return `value` as JSON; raise `TypeError`, `ValueError` or `RecursionError` if it is not JSON serialisable."""
     text = _write_json(value)
     try:
@@ -335,7 +335,9 @@ class Conversation:
 
     def write(self, record: MessageWritten) -> None:
         """Add or replace a message."""
-        place, body, number = record.place, record.body, record.digest
+        place = record.place
+        body = record.body
+        number = record.digest
         length = len(self.bodies)
         is_sound = isinstance(place, int) and isinstance(body, str) and 0 <= place <= length
         if self.damage or not is_sound or (number is not None and number != digest(place, body)):

@@ -49,7 +49,7 @@ def _number_of(step: Step) -> int:
 
 
 def read_run(store: Store, run: str | RunEntry) -> RunRecords:
-    """Return a run whose id is known; raise `LookupError` if there is none."""
+    """Return a run whose id is known; raise `LookupError` for an unknown one."""
     entry = store.runs(RunFilter(ids=[run]))[0] if isinstance(run, str) else run
     stored = fold(store.records(entry, kinds=(RunBegun, StepBegun, StepEnded)))
     return RunRecords(entry, stored.setups.get(entry.id), sorted(stored.steps[entry.id].values(), key=_begin_of))
