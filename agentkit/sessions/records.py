@@ -206,9 +206,10 @@ def from_line(line: Line) -> Record:
     values = {name: line[shown] for name, shown in names.items() if shown in line}
     for name in _JSON:
         if name in values:
-            values[name] = to_json_text(values[name])
+            values[name] = write_json(values[name])
     if "outcome" in names:
-        values["outcome"] = to_json_text({key: value for key, value in line.items() if key != "kind" and key not in names})
+        outcome = {key: value for key, value in line.items() if key != "kind" and key not in names}
+        values["outcome"] = write_json(outcome)
     record: Record = kind(**values)
     return record
 
@@ -224,7 +225,7 @@ def check_message(message: Any, what: str) -> None:
 _write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def to_json_text(value: Any) -> str:
+def write_json(value: Any) -> str:
     """Return `value` as JSON; raise `TypeError`, `ValueError` or `RecursionError` if it is not JSON serialisable."""
     text = _write_json(value)
     try:

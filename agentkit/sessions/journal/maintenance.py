@@ -40,12 +40,12 @@ from .run_info import (
     RunInfo,
     RunRecords,
     begun_calls,
-    describe_run,
     find_entry,
     find_run,
     inner_runs,
     list_runs,
-    read_run,
+    read_run_records,
+    to_run_info,
     usage_of,
     with_inner_runs,
 )
@@ -88,7 +88,7 @@ def open_named(journal: Journal, name: str) -> Opened:
         kept, state = read_conversation(store, journal, key)
         if unfinished := store.runs(RunFilter(conversations=[key], is_unfinished=True)):
             kept.run = unfinished[0].id
-            kept.begun = begun_calls(store, read_run(store, unfinished[0]), kept.written)
+            kept.begun = begun_calls(store, read_run_records(store, unfinished[0]), kept.written)
         kept.base = usage_before(store, key, unfinished[0] if unfinished else None)
         return kept, state
 
@@ -111,8 +111,8 @@ def open_run(journal: Journal, run: str) -> Opened:
 
 def _read_run(store: Store, journal: Journal, name: str) -> Opened:
     """Return the conversation of a run that is finished or can be resumed, and its state."""
-    records = read_run(store, find_entry(store, name))  # another process may have ended it before it was free
-    run = describe_run(store, records)
+    records = read_run_records(store, find_entry(store, name))  # another process may have ended it before it was free
+    run = to_run_info(store, records)
     if run.state == "superseded":
         raise JournalError(
             f"run {run.id} cannot be resumed: its conversation continued with another run. Branch it: "
@@ -142,7 +142,7 @@ def usage_before(store: Store, key: int, run: RunEntry | None) -> Usage:
     """Return the usage of the runs of a conversation before `run`, or for None of all."""
     others = store.runs(RunFilter(conversations=[key]))
     before = [other for other in others if run is None or other.number < run.number]
-    return sum((usage_of(store, read_run(store, other)) for other in before), Usage())
+    return sum((usage_of(store, read_run_records(store, other)) for other in before), Usage())
 
 
 def end_of_run(store: Store, run: RunEntry) -> int | None:
@@ -227,8 +227,8 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
     instruction.
     """
     with opened_store(store, must_exist=True) as opened, reading(opened, f"run {run_id}"):
-        records = read_run(opened, find_entry(opened, run_id))
-        run = describe_run(opened, records)
+        records = read_run_records(opened, find_entry(opened, run_id))
+        run = to_run_info(opened, records)
         kept, before = read_conversation(opened, Journal(store), run.conversation)
         listed = kept.written[: end_of_run(opened, records.entry)]
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
@@ -373,8 +373,8 @@ def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
     Of a damaged conversation it has the messages before the damage.
     """
     with opened_store(store, must_exist=True) as opened, reading(opened, f"run {run_id}"):
-        records = read_run(opened, find_entry(opened, run_id))
-        run = describe_run(opened, records)
+        records = read_run_records(opened, find_entry(opened, run_id))
+        run = to_run_info(opened, records)
         found, error = _read_messages(opened, records.entry)
         trace = _read_trace(opened, records, run.begun)
     if error:
@@ -395,10 +395,10 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
         messages = stored.messages
         shown = []
         for entry in sorted(opened.runs(RunFilter(conversations=[key])), key=lambda run: run.begun):
-            records = read_run(opened, entry)
+            records = read_run_records(opened, entry)
             trace = _read_trace(opened, records, entry.begun).as_dict()
             end = end_of_run(opened, entry)
-            shown.append(JournaledRun(describe_run(opened, records), messages[:end], trace))
+            shown.append(JournaledRun(to_run_info(opened, records), messages[:end], trace))
         return shown
 
 
@@ -421,8 +421,8 @@ def _read_trace(store: Store, run: RunRecords, began: float) -> Trace:
         trace.spans.append(Span("tool" if step.call else "model", step.name, start, end, step.call, error, usage))
     names = {span.call: span.name for span in trace.spans if span.call}
     for place, identity in dict(inner_runs(store, run.entry.id)).items():
-        records = read_run(store, identity)
-        inner = describe_run(store, records)
+        records = read_run_records(store, identity)
+        inner = to_run_info(store, records)
         outer = place.rpartition("/")[0]
         below = _read_trace(store, records, began)
         below.messages = _read_messages(store, records.entry)[0]
@@ -476,7 +476,7 @@ def _read_parts(store: Store, run: RunInfo) -> list[RunEntry]:
     with reading(store, f"run {run.id}"):
         parts = [*with_inner_runs(store, find_entry(store, run.id))]
         for part in parts[1:]:
-            describe_run(store, read_run(store, part))
+            to_run_info(store, read_run_records(store, part))
         keys = {part.conversation for part in parts}
         stored = fold(store.records(*keys, kinds=(MessageWritten, TextStored)))
         for conversation in map(stored.conversation, keys):

@@ -48,7 +48,7 @@ def _number_of(step: Step) -> int:
     return step.step
 
 
-def read_run(store: Store, run: str | RunEntry) -> RunRecords:
+def read_run_records(store: Store, run: str | RunEntry) -> RunRecords:
     """Return a run whose id is known; raise `LookupError` for an unknown one."""
     entry = store.runs(RunFilter(ids=[run]))[0] if isinstance(run, str) else run
     stored = fold(store.records(entry, kinds=(RunBegun, StepBegun, StepEnded)))
@@ -65,7 +65,7 @@ def usage_of(store: Store, run: RunRecords) -> Usage:
     last, usage = (0.0, Usage()) if reply is None else (reply.ended or 0.0, _usage_in(reply))
     for inner in store.runs(RunFilter(inside=run.entry.id)):
         if inner.begun >= last:
-            usage += usage_of(store, read_run(store, inner))
+            usage += usage_of(store, read_run_records(store, inner))
     return usage
 
 
@@ -104,7 +104,7 @@ def time_and_calls(store: Store, run: RunRecords, open_calls: Collection[str] = 
             seconds += max(0.0, step.ended - max(step.begun, latest))
             latest = max(latest, step.ended)
     inside = store.runs(RunFilter(inside=run.entry.id))
-    return seconds, calls + sum(time_and_calls(store, read_run(store, inner))[1] for inner in inside)
+    return seconds, calls + sum(time_and_calls(store, read_run_records(store, inner))[1] for inner in inside)
 
 
 def outcome_of(result: ToolResult) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class RunInfo:
 
 def find_run(store: Store, run: str) -> RunInfo:
     """Return the run whose id is or begins with `run`; raise `JournalError` unless there is exactly one."""
-    return describe_run(store, read_run(store, find_entry(store, run)))
+    return to_run_info(store, read_run_records(store, find_entry(store, run)))
 
 
 def find_entry(store: Store, run: str) -> RunEntry:
@@ -254,13 +254,13 @@ def _describe_runs(
         try:
             if damage:
                 raise JournalError(damage) if entry.damage else damage_error(store, damage)
-            listed.append(describe_run(store, run, newest_inner.get(entry.id, -1.0)))
+            listed.append(to_run_info(store, run, newest_inner.get(entry.id, -1.0)))
         except JournalError as error:
             listed.append(RunInfo(entry.id, error=str(error)))
     return listed
 
 
-def describe_run(store: Store, run: RunRecords, newest_inner: float = math.inf) -> RunInfo:
+def to_run_info(store: Store, run: RunRecords, newest_inner: float = math.inf) -> RunInfo:
     """Return the state of a run.
 
     Args:

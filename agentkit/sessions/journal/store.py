@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from ..records import Record, RunEntry, to_json_text
+from ..records import Record, RunEntry, write_json
 from .location import ConversationBusy, JournalError, LeaseLost
 
 T = TypeVar("T")
@@ -221,6 +221,6 @@ def damage_error(store: Store, what: str) -> JournalError:
 def encode_json(value: Any) -> str:
     """Return `value` as JSON; raise `JournalError` if it is not JSON serialisable."""
     try:
-        return to_json_text(value)
+        return write_json(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"the run cannot be journaled: a message is not JSON serialisable ({error})") from error

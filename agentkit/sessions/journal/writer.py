@@ -38,7 +38,7 @@ from ..records import (
 )
 from .connections import close_store, open_store
 from .location import ConversationBusy, Journal, JournalError, LeaseLost, show_place
-from .run_info import RunInfo, begun_calls, inner_runs, outcome_of, read_run, time_and_calls, usage_of
+from .run_info import RunInfo, begun_calls, inner_runs, outcome_of, read_run_records, time_and_calls, usage_of
 from .setup import Setup, decode_setup
 from .store import Lease, Store, encode_json
 
@@ -310,7 +310,7 @@ class JournalWriter:
 
     def _continue(self, store: Store) -> None:
         self.run = self.conversation.run
-        run = read_run(store, self.run)
+        run = read_run_records(store, self.run)
         self._first = run.entry.first
         if self.conversation.changed == "refuse" and (before := decode_setup(run.setup)):
             before.check(self.run, self.setup)

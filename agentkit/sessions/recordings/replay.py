@@ -34,7 +34,15 @@ from ..journal.connections import opened_store
 from ..journal.location import Journal, Place, show_place
 from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
 from ..journal.policy import WriteJournal
-from ..journal.run_info import RunRecords, describe_run, find_entry, preset_result, read_run, restore_result, value_of
+from ..journal.run_info import (
+    RunRecords,
+    find_entry,
+    preset_result,
+    read_run_records,
+    restore_result,
+    to_run_info,
+    value_of,
+)
 from ..journal.setup import compare_messages, compare_values, decode_setup, list_changes, schemas_of
 from ..journal.store import DAMAGE, Store, reading
 from ..journal.writer import JournalWriter
@@ -321,8 +329,8 @@ def _read_lines(run_id: str, place: Place) -> list[Line]:
 
 
 def _read_run_lines(run_id: str, place: Place, store: Store) -> list[Line]:
-    records = read_run(store, find_entry(store, run_id))
-    run = describe_run(store, records)
+    records = read_run_records(store, find_entry(store, run_id))
+    run = to_run_info(store, records)
     kept, state = read_conversation(store, Journal(place), run.conversation)
     messages = kept.written[: end_of_run(store, records.entry)]
     cut = state.pop("cut")

@@ -16,7 +16,7 @@ from agentkit.engine.model import Reply
 from agentkit.policies.limits import Budget, Limits, Spent
 from agentkit.sessions.journal import Journal, JournalError, fork, runs
 from agentkit.sessions.journal.connections import _open, opened_store
-from agentkit.sessions.journal.run_info import read_run, time_and_calls
+from agentkit.sessions.journal.run_info import read_run_records, time_and_calls
 from agentkit.sessions.records import cut_digest
 from agentkit.testing import ScriptedModel, call
 
@@ -65,9 +65,9 @@ class TestLimits:
 
     def test_the_time_between_two_processes_does_not_count(self, path, run_id):
         with opened_store(path) as store:
-            before, calls = time_and_calls(store, read_run(store, run_id))
+            before, calls = time_and_calls(store, read_run_records(store, run_id))
             store.execute([("UPDATE steps SET begun = begun + 1000, ended = ended + 1000 WHERE step = 3", ())])
-            after, _ = time_and_calls(store, read_run(store, run_id))
+            after, _ = time_and_calls(store, read_run_records(store, run_id))
         assert calls == 3
         assert after == pytest.approx(before, abs=0.5)
         budget = Budget(Limits(seconds=10), before=Spent(seconds=8))
