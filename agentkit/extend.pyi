@@ -5,8 +5,6 @@ from .agents.instruments import ObservedRun as ObservedRun
 from .agents.instruments import set_default_instrument as set_default_instrument
 from .agents.run_frames import astream_frames as astream_frames
 from .agents.run_frames import stream_frames as stream_frames
-from .core.ask_person import FORM_KEY as FORM_KEY
-from .core.ask_person import SIMPLE_TYPES as SIMPLE_TYPES
 from .core.ask_person import Person as Person
 from .core.ask_person import PersonAnswer as PersonAnswer
 from .core.ask_person import ask_terminal as ask_terminal
@@ -27,7 +25,6 @@ from .core.flow import Flow as Flow
 from .core.flow import around as around
 from .core.flow import ask as ask
 from .core.host import find_versions as find_versions
-from .core.http_guard import LOOPBACK_HOSTS as LOOPBACK_HOSTS
 from .core.http_guard import MAX_BODY_BYTES as MAX_BODY_BYTES
 from .core.http_guard import AsgiApp as AsgiApp
 from .core.http_guard import Guard as Guard
@@ -42,7 +39,6 @@ from .core.masking import hide as hide
 from .core.masking import mask as mask
 from .core.masking import mask_data as mask_data
 from .core.messages import Message as Message
-from .core.messages import ReferencedValue as ReferencedValue
 from .core.parts import ContentPart as ContentPart
 from .core.parts import Part as Part
 from .core.parts import Query as Query
@@ -78,7 +74,7 @@ from .policies.questions import Respondent as Respondent
 from .policies.timeouts import set_timeout as set_timeout
 from .schemas import JsonSchema as JsonSchema
 from .schemas.comparison import compare_schemas as compare_schemas
-from .schemas.formats.mcp import RESULT as RESULT
+from .schemas.formats.mcp import to_structured_content as to_structured_content
 from .schemas.models import RawSchema as RawSchema
 from .sessions.journal import JournaledRun as JournaledRun
 from .sessions.journal import RunInfo as RunInfo
@@ -142,11 +138,9 @@ from .tools.lint import estimate_tokens as estimate_tokens
 from .tools.lock import format_lock as format_lock
 from .tools.lock import read_lock as read_lock
 from .tools.questions import explain_answer as explain_answer
-from .tools.results.result_text import MAX_IMAGE_BYTES as MAX_IMAGE_BYTES
-from .tools.results.result_text import MAX_IMAGES as MAX_IMAGES
 from .tools.results.result_text import RenderedResult as RenderedResult
 from .tools.results.result_text import StoredResult as StoredResult
-from .tools.results.result_text import make_image_part as make_image_part
+from .tools.results.result_text import read_image as read_image
 from .tools.roles import is_consequential as is_consequential
 from .tools.roles import list_roles as list_roles
 from .tools.roles import may_have_effect as may_have_effect

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from .. import AgentkitError, Audio, DefinitionError, Document, Image, JsonAgent, Paused, Question, Session, ToolCall
 from ..events import Event
 from ..extend import (
-    SIMPLE_TYPES,
     ContentPart,
     FrameReader,
     LiveRespondent,
@@ -273,13 +272,17 @@ def form_of(pending: Pending) -> Mapping[str, Any] | None:
     return form
 
 
+FIELD_TYPES = ("string", "number", "integer", "boolean")
+"""The types of single values that a form of an editor can have."""
+
+
 def _is_field(wanted: Any) -> bool:
     """Return whether a form has such a field: a simple value, or some of several texts."""
     if not isinstance(wanted, dict):
         return False
     items = wanted.get("items")
     is_choice = isinstance(items, dict) and ("enum" in items or "anyOf" in items)
-    return wanted.get("type") in SIMPLE_TYPES or (wanted.get("type") == "array" and is_choice)
+    return wanted.get("type") in FIELD_TYPES or (wanted.get("type") == "array" and is_choice)
 
 
 def describe_question(pending: Pending) -> str:

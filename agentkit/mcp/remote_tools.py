@@ -17,8 +17,6 @@ from loguru import logger
 
 from .. import DefinitionError, JsonTool, RunContext, ToolError
 from ..extend import (
-    MAX_IMAGE_BYTES,
-    MAX_IMAGES,
     Definition,
     JsonSchema,
     Part,
@@ -27,10 +25,9 @@ from ..extend import (
     StoredResult,
     ToolEffect,
     Trust,
-    detect_media_type,
     find_free_name,
     make_defined_tool,
-    make_image_part,
+    read_image,
     to_portable_name,
     to_valid_text,
 )
@@ -229,7 +226,7 @@ def read_result(result: types.CallToolResult) -> Any:
 def render_blocks(blocks: Sequence[Any]) -> RenderedResult:
     """Return the text of content blocks, a note in the place of each image and audio, and these as content parts."""
     parts = [part for block in blocks for part in _list_parts(block)]
-    return RenderedResult("\n".join(map(_render_block, blocks)), parts[:MAX_IMAGES])
+    return RenderedResult.with_parts("\n".join(map(_render_block, blocks)), parts)
 
 
 def read_contents(contents: Iterable[Any]) -> Any:
@@ -265,9 +262,8 @@ def _list_parts(block: Any) -> Iterable[Part]:
     resource = getattr(block, "resource", None)
     text = block.data if isinstance(block, types.ImageContent) else getattr(resource, "blob", "")
     content = _decode(text)
-    kind = detect_media_type(content)  # whatever the server states
-    if kind.startswith("image/") and len(content) <= MAX_IMAGE_BYTES:
-        yield make_image_part(content, kind)
+    if part := read_image(content):
+        yield part
 
 
 def _decode(text: str) -> bytes:

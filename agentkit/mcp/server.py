@@ -38,9 +38,7 @@ from .. import (
 )
 from ..events import Progress
 from ..extend import (
-    FORM_KEY,
     MAX_BODY_BYTES,
-    RESULT,
     AsgiApp,
     BoundCall,
     CallQuestions,
@@ -60,10 +58,13 @@ from ..extend import (
     sends_outside,
     set_timeout,
     to_form,
+    to_structured_content,
     user_of,
 )
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
+ONLY_QUESTION = "answer"
+"""The key of a question that has no id."""
 ALLOW_KEY = "allow"
 """The key of the question whether a dangerous call may run."""
 ROUND_KEY = "round"
@@ -163,7 +164,7 @@ class ServedCall:
             asking = outcome.exception
             if not isinstance(asking, InputRequired):
                 return self._write(outcome)
-            forms = {each.id or FORM_KEY: (each.text, to_form(each.schema)) for each in asking.questions}
+            forms = {each.id or ONLY_QUESTION: (each.text, to_form(each.schema)) for each in asking.questions}
             asked = await self._ask(forms)
             if asked is None:
                 return _failure(f"The tool asks a person, and this client cannot: {asking}")
@@ -190,7 +191,7 @@ class ServedCall:
         """Keep the answers for the next run of the call; return why one of them cannot be used."""
         values: dict[str, Any] = {}
         for question in asking.questions:
-            response = responses.get(question.id or FORM_KEY)
+            response = responses.get(question.id or ONLY_QUESTION)
             if response is None or response.action != "accept":
                 return f"The person gave no answer to: {question.text}"
             value = read_form(question.schema, dict(response.content or {}))
@@ -260,9 +261,7 @@ def to_call_result(result: ToolResult, *, has_schema: bool = False) -> types.Cal
     if not has_schema:
         return types.CallToolResult(content=content)
     plain = to_jsonable_python(result.value, fallback=str, bytes_mode="base64")
-    return types.CallToolResult(
-        content=content, structured_content=plain if isinstance(plain, dict) else {RESULT: plain}
-    )
+    return types.CallToolResult(content=content, structured_content=to_structured_content(plain))
 
 
 def _failure(text: str) -> types.CallToolResult:

@@ -5,6 +5,8 @@ another, of type object; so is the optional `outputSchema`, which describes `str
 an object stands under the key "result", as servers of the Python SDK send it.
 """
 
+from typing import Any
+
 from ..references import inline
 from ..walk import JsonSchema
 from .declaration import Declaration, Loss, RenderedTool
@@ -34,3 +36,8 @@ def _make_object(schema: JsonSchema) -> JsonSchema:
         return schema
     definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
     return {"type": "object", "properties": {RESULT: schema}, "required": [RESULT], **definitions}
+
+
+def to_structured_content(value: Any) -> dict[str, Any]:
+    """Return a result, as JSON data, in the form that the tool's `outputSchema` describes."""
+    return value if isinstance(value, dict) else {RESULT: value}

@@ -36,6 +36,11 @@ class RenderedResult:
     images: Sequence[Part] = ()
     is_json: bool = False
 
+    @classmethod
+    def with_parts(cls, text: str, parts: Sequence[Part]) -> "RenderedResult":
+        """Return a text with the parts that a model is shown of `parts`, which are the first ones."""
+        return cls(text, parts[:MAX_IMAGES])
+
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
@@ -80,6 +85,12 @@ def render_result(value: Any) -> RenderedResult:
     if isinstance(data, str):
         return RenderedResult(data, images)
     return RenderedResult(json.dumps(data, ensure_ascii=False, separators=(",", ":")), images, is_json=True)
+
+
+def read_image(content: bytes) -> Part | None:
+    """Return an image as a content part; None for other bytes, and for an image that is too large for a model."""
+    kind = detect_media_type(content)  # whatever its source states
+    return make_image_part(content, kind) if kind.startswith("image/") and len(content) <= MAX_IMAGE_BYTES else None
 
 
 def make_image_part(content: bytes, kind: str) -> Part:
