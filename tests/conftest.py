@@ -33,6 +33,15 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores + cores // 2
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Set no deadline for an example of hypothesis: a machine may be slow, and `takes_at_most` compares with a control."""
+    if config.pluginmanager.has_plugin("hypothesispytest"):
+        from hypothesis import settings
+
+        settings.register_profile("suite", deadline=None)
+        settings.load_profile("suite")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
     """Look for no garbage among thousands of cases, which all stay: it takes half of the time of their collection."""
