@@ -30,6 +30,7 @@ from .core.messages import Usage as Usage
 from .core.parts import Audio as Audio
 from .core.parts import Document as Document
 from .core.parts import Image as Image
+from .core.pending import Pending as Pending
 from .core.questions import Answers as Answers
 from .core.questions import InputRequired as InputRequired
 from .core.questions import Question as Question

@@ -45,7 +45,6 @@ from .core.parts import Query as Query
 from .core.parts import describe_part as describe_part
 from .core.parts import detect_media_type as detect_media_type
 from .core.parts import read_file as read_file
-from .core.pending import Pending as Pending
 from .core.pending import escape_unprintable as escape_unprintable
 from .core.portable import Json as Json
 from .core.portable import find_free_name as find_free_name

@@ -13,13 +13,24 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from .. import AgentkitError, Audio, DefinitionError, Document, Image, JsonAgent, Paused, Question, Session, ToolCall
+from .. import (
+    AgentkitError,
+    Audio,
+    DefinitionError,
+    Document,
+    Image,
+    JsonAgent,
+    Paused,
+    Pending,
+    Question,
+    Session,
+    ToolCall,
+)
 from ..events import Event
 from ..extend import (
     ContentPart,
     FrameReader,
     LiveRespondent,
-    Pending,
     PersonAnswer,
     Query,
     RunClosed,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .. import Pending
 from ..extend import (
     AnswerPiece,
     AnswerWithdrawn,
@@ -11,7 +12,6 @@ from ..extend import (
     CallOpened,
     CallProgress,
     Frame,
-    Pending,
     Remark,
     RunClosed,
     RunNotice,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from .. import Paused, Question, RunError, RunStopped, ToolCall, Usage
-from ..extend import Decision, Given, Pending, join_given, read_answers, run_in_thread
+from .. import Paused, Pending, Question, RunError, RunStopped, ToolCall, Usage
+from ..extend import Decision, Given, join_given, read_answers, run_in_thread
 from .work import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")

@@ -19,7 +19,7 @@ from ..core.messages import ToolCall
 from ..core.pending import Pending, UntrustedValue
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
-from .consult import ConsultPerson, Decide, consult
+from .consult import Consult, Decide, consult
 from .pending import Decision, PendingInputs, find_allowable, make_pause
 
 NOT_ALLOWED = "this call was not allowed."
@@ -147,7 +147,7 @@ class _ApprovalPolicy:
         person = self._find_decide()
         while isinstance(person, Person) and (waiting := [at for at, bound in enumerate(decided) if bound is None]):
             pending = tuple(self._describe(calls[at]) for at in waiting)
-            answers: dict[str, PersonAnswer] = yield from ask(ConsultPerson(person, pending))
+            answers: dict[str, PersonAnswer] | None = yield from ask(Consult(person.ask_about, pending))
             if not answers:
                 return
             for at in waiting:

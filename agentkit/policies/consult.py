@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..core.ask_person import MAX_CONSENT_CHARS, Person, PersonAnswer, is_consent
+from ..core.ask_person import MAX_CONSENT_CHARS, PersonAnswer, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, Paused
 from ..core.flow import Done, Event, Flow, ask
@@ -21,34 +21,19 @@ wait in any case.  May be a coroutine function; in an asynchronous run, other fu
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """The effect that calls `decide` with a call, or with a question of a tool."""
+    """The effect that calls `decide` with a call, with a question of a tool, or with all calls of a turn that wait."""
 
     decide: Callable[[Any], Any]
-    call: ToolCall | Question
+    asked: ToolCall | Question | Sequence[Pending]
 
     def perform(self) -> Generator[Event, None, Any]:
         yield from ()
-        return resolve(self.decide(self.call))
+        return resolve(self.decide(self.asked))
 
     async def aperform(self) -> AsyncGenerator[Event | Done[Any], None]:
         is_plain = not is_async(self.decide)
-        answer = await run_in_thread(lambda: self.decide(self.call)) if is_plain else self.decide(self.call)
+        answer = await run_in_thread(lambda: self.decide(self.asked)) if is_plain else self.decide(self.asked)
         yield Done(await aresolve(answer))
-
-
-@dataclass(frozen=True, slots=True)
-class ConsultPerson:
-    """The effect that asks a person one question about several calls; the outcome is empty if there is no person."""
-
-    person: Person
-    pending: tuple[Pending, ...]
-
-    def perform(self) -> Generator[Event, None, dict[str, PersonAnswer]]:
-        yield from ()
-        return self.person.ask_about(self.pending)
-
-    async def aperform(self) -> AsyncGenerator[Event | Done[dict[str, PersonAnswer]], None]:
-        yield Done(await run_in_thread(lambda: self.person.ask_about(self.pending)))
 
 
 def check_reason(decision: Any, how: str) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from .. import Pending
 from ..extend import (
     AnswerPiece,
     AnswerWithdrawn,
@@ -17,7 +18,6 @@ from ..extend import (
     Frame,
     Json,
     MarkdownStream,
-    Pending,
     Remark,
     RequestClosed,
     RequestOpened,

@@ -11,7 +11,7 @@ from contextlib import aclosing, suppress
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from .. import AgentkitError, JsonAgent, Question, Session, ToolCall
+from .. import AgentkitError, JsonAgent, Pending, Question, Session, ToolCall
 from ..events import Event, ModelAsked, RunStarted
 from ..extend import (
     ConversationBusy,
@@ -22,7 +22,6 @@ from ..extend import (
     Json,
     LiveRespondent,
     Mark,
-    Pending,
     Place,
     RunInfo,
     enclose,

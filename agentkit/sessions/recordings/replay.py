@@ -25,7 +25,7 @@ from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, ModelAsked, ModelReplied, Reply, Request
 from ...engine.result import SubRun
 from ...policies.approval import ApprovalGiven
-from ...policies.consult import Consult, ConsultPerson
+from ...policies.consult import Consult
 from ...policies.pending import StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
@@ -103,8 +103,6 @@ class Replay:
                 model = RecordedModel(self._find_exchange(effect), timed=self.timed)
                 model.check(effect.request)
             return (yield from ask(AskModel(model, effect.request)))  # not the effect itself: its model is another one
-        if isinstance(effect, ConsultPerson) and not self.execute:
-            return {}
         if isinstance(effect, Consult) and not self.execute:
             return None  # the decision is part of the conversation
         if isinstance(effect, CallTools) and not self.execute:
