@@ -6,7 +6,7 @@ A run is shown in the terminal, in a notebook, and as a page.
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -410,12 +410,20 @@ def _read_messages(store: Store, run: RunEntry) -> tuple[list[Message], str]:
     return decode_all(stored.bodies[:end]), str(damage_error(store, stored.damage)) if is_cut else ""
 
 
+def subtract_usage(usage: Mapping[str, Any] | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the usage since an earlier request, for steps of former versions, which have the sum alone."""
+    pairs = [(name, value, before.get(name, 0)) for name, value in (usage or {}).items()]
+    return {name: None if value is None or old is None else value - old for name, value, old in pairs}
+
+
 def _read_trace(store: Store, run: RunRecords, began: float) -> Trace:
     """Return the requests and calls of a run; those of agents inside its calls are in `inner`."""
     trace = Trace(began=began)
+    before: dict[str, Any] = {}
     for step, result in zip(run.steps, decode_all([step.outcome or "{}" for step in run.steps]), strict=True):
         error = ": ".join(result.get("error", ())) or ("" if step.ended else "the outcome is unknown")
-        usage = Usage(**result["usage"]) if "usage" in result else None
+        usage = Usage(**own) if (own := result.get("own") or subtract_usage(result.get("usage"), before)) else None
+        before = result.get("usage", before)
         start = max(began, step.begun)
         end = max(began, step.ended or step.begun)
         trace.spans.append(Span("tool" if step.call else "model", step.name, start, end, step.call, error, usage))

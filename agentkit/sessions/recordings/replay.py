@@ -32,7 +32,14 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
 from ..journal.connections import opened_store
 from ..journal.location import Journal, Place, show_place
-from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
+from ..journal.maintenance import (
+    DEFAULT_PATH,
+    closed_state,
+    end_of_run,
+    read_conversation,
+    subtract_usage,
+    usage_before,
+)
 from ..journal.policy import WriteJournal
 from ..journal.run_info import (
     RunRecords,
@@ -360,7 +367,7 @@ def _conversation_lines(run: RunRecords, messages: Sequence[Message]) -> Iterato
             model, outcome = (asked.name, json.loads(asked.outcome or "{}")) if asked else (run.entry.model, {})
             usage = outcome.get("usage", before)
             yield {"kind": "request", "model": model} | ({"tools": setup.tools} if setup and number == 1 else {})
-            figures = {"finish_reason": outcome.get("finish_reason"), "usage": _subtract(usage, before)}
+            figures = {"finish_reason": outcome.get("finish_reason"), "usage": subtract_usage(usage, before)}
             yield {"kind": "reply", "message": message, **figures, "model": model}
             before = usage
         yield {"kind": "message", "place": place, "message": message}
@@ -369,8 +376,3 @@ def _conversation_lines(run: RunRecords, messages: Sequence[Message]) -> Iterato
                 yield from lines_of([StepBegun(step.step, step.call, step.name, step.arguments)])
                 yield from lines_of([StepEnded(step.step, step.call, step.outcome)] if step.outcome else [])
     yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
-
-
-def _subtract(usage: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = [(name, value, before.get(name, 0)) for name, value in usage.items()]
-    return {name: None if value is None or old is None else value - old for name, value, old in pairs}

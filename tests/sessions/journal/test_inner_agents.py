@@ -13,7 +13,8 @@ from agentkit.core import threads
 from agentkit.core.errors import Paused
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
-from agentkit.sessions.journal import delete, runs
+from agentkit.extend import FrameReader, RequestClosed, frames_of_journaled_run
+from agentkit.sessions.journal import delete, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.testing import ScriptedModel
@@ -220,3 +221,26 @@ def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, new_jour
         assert did.count("inner") <= 1
         assert result.usage.input_tokens == (3 if unknown[0] and "inner" not in did else 33), (deadly, told)
     assert deadly > 8
+
+
+def closed_requests(frames):
+    return [(frame.agent, frame.usage["input_tokens"]) for frame in frames if isinstance(frame, RequestClosed)]
+
+
+def test_a_request_of_the_journal_has_its_own_tokens_as_in_the_live_run(world, path):
+    live: list = []
+    reader = FrameReader()
+
+    def pay_bill(bill: str) -> str:
+        """Pays."""
+        return f"paid {bill}"
+
+    inner = clerk(pay_bill, reply_with_cost(10, ("pay_bill", {"bill": "a"}), at="a"), final(20, "paid"))
+    replies = [ASK, reply_with_cost(3, ("pay_bill", {"bill": "c"}), at="c"), final(4, "done")]
+    model = ScriptedModel(*replies)
+    agent = JsonAgent(inner.as_tool("clerk"), pay_bill, model=model, journal=path)
+    world.run(agent, "Go", listeners=[lambda event: live.extend(reader.read(event))])
+    assert [tokens for _, tokens in closed_requests(live)] == [1, 10, 20, 3, 4]
+    (run,) = runs(path)
+    stored = closed_requests(frame for _, frame in frames_of_journaled_run(show(run.id, store=path)))
+    assert stored == closed_requests(live)
