@@ -422,7 +422,8 @@ def _read_trace(store: Store, run: RunRecords, began: float) -> Trace:
     before: dict[str, Any] = {}
     for step, result in zip(run.steps, decode_all([step.outcome or "{}" for step in run.steps]), strict=True):
         error = ": ".join(result.get("error", ())) or ("" if step.ended else "the outcome is unknown")
-        usage = Usage(**own) if (own := result.get("own") or subtract_usage(result.get("usage"), before)) else None
+        own = result.get("request_usage") or subtract_usage(result.get("usage"), before)
+        usage = Usage(**own) if own else None
         before = result.get("usage", before)
         start = max(began, step.begun)
         end = max(began, step.ended or step.begun)

@@ -362,7 +362,7 @@ class JournalWriter:
 
     def end_request(self, reply: Reply) -> None:
         """Record the reply of the request; its message stays in the step until the conversation has it."""
-        figures = {"usage": self.usage().as_dict(), "own": reply.usage.as_dict()}
+        figures = {"usage": self.usage().as_dict(), "request_usage": reply.usage.as_dict()}
         self._figures = {**figures, "finish_reason": reply.finish_reason}
         outcome = {**self._figures, "message": reply.message}
         self._end_step(self.step + 1, "", outcome, time.time())
