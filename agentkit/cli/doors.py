@@ -20,7 +20,7 @@ import click
 import agentkit
 
 from .agents import agent_options, choose_agent
-from .output import dump_json, exit_code, print_answer, print_error, print_note
+from .output import dump_json, exit_code, make_view, print_answer, print_error, print_note
 from .targets import TOOLS, load_agent, load_targets
 from .tools import print_findings, print_tools
 
@@ -152,7 +152,7 @@ def _load_agent(target: str) -> "tuple[str, agentkit.JsonAgent[Any]]":
 @click.option("--attempts", default=3, show_default=True, type=click.IntRange(1), help="How often workers try it.")
 @click.option("--cron", metavar="EXPRESSION", help="Submit it again and again: '0 8 * * 1-5'.  Needs --id, its name.")
 @click.option("--wait", is_flag=True, help="Wait for the answer and print it.")
-@click.option("--jsonl", "as_events", is_flag=True, help="Print the run as it happens, one JSON object a line.")
+@click.option("--jsonl", "as_lines", is_flag=True, help="Print the run as it happens, one JSON object a line.")
 def submit_command(
     question: tuple[str, ...],
     db: str,
@@ -160,10 +160,12 @@ def submit_command(
     run_id: str,
     cron: str | None,
     wait: bool,
-    as_events: bool,
+    as_lines: bool,
     **how: Any,
 ) -> None:
     """Submit QUESTION to the workers of a database, and print the id of the run.
+
+    With --wait, the answer is printed to standard output, and the run to standard error while a worker executes it.
 
     Exit codes with --wait: 0 answered, 1 the run failed, 3 paused for an approval or an answer.
     """
@@ -175,19 +177,22 @@ def submit_command(
             client.schedule(run_id, cron, agent, query, **how)
             return
         handle = client.submit(agent, query, id=run_id, **how)
-        if not wait and not as_events:
+        if not wait and not as_lines:
             click.echo(handle.id)
             return
         print_note(f"run {handle.id}")
         try:
-            if as_events:
-                for event in handle.events():
-                    click.echo(dump_json(event))
+            with make_view(quiet=as_lines) as view:
+                for line in handle.events():
+                    if as_lines:
+                        click.echo(dump_json(line))
+                    elif "frame" in line:  # a worker of a former version writes other objects
+                        view.draw(agentkit.extend.decode_frame(line))
             answer = handle.result()
         except agentkit.RunError as error:
             print_error(error)
             sys.exit(exit_code(error))
-        if not as_events:
+        if not as_lines:
             print_answer(answer if isinstance(answer, str) else dump_json(answer))
 
 
