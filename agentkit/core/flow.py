@@ -18,6 +18,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
+from operator import methodcaller
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -231,7 +232,7 @@ def ask(effect: Effect[T]) -> Generator[Effect[Any], Any, T]:
 
 def drive(flow: Flow[T]) -> Generator[Event, None, T]:
     """Perform the effects of `flow`, blocking.  Yield the events and return the flow's value."""
-    return interpret(flow, lambda effect: effect.perform())
+    return interpret(flow, methodcaller("perform"))
 
 
 async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:

@@ -92,17 +92,26 @@ def compact(
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         shorteners: dict[str, _RequestShortener] = {}
-        pinned: PinnedMessages | None = None
+        begun = 0
 
         def handle(effect: AskModel) -> Flow[Any]:
-            nonlocal pinned
-            pinned = pinned or PinnedMessages.of(effect.request.messages)
+            nonlocal begun
+            messages = effect.request.messages
+            begun = begun or len(messages)
             name = effect.model.name
+            refused: ModelError | None = None
             if name not in shorteners:
-                shorteners[name] = _RequestShortener(
-                    known.setdefault(name, ModelWindow()), window, ShortenedHistory(pinned, measure)
-                )
-            return (yield from shorteners[name].ask(effect))
+                model = known.setdefault(name, ModelWindow())
+                if window is None and model.room is None:
+                    try:
+                        return (yield from ask(effect))
+                    except ModelError as error:
+                        if error.kind != "context":
+                            raise
+                        refused = error
+                pinned = PinnedMessages.of(messages[:begun])
+                shorteners[name] = _RequestShortener(model, window, ShortenedHistory(pinned, measure))
+            return (yield from shorteners[name].ask(effect, refused))
 
         return interpret(flow, handle, AskModel)
 
@@ -118,17 +127,19 @@ class _RequestShortener:
     text: ShortenedHistory
     tools: tuple[object, int] = (None, 0)
 
-    def ask(self, effect: AskModel) -> Flow[Reply]:
-        """Send the request, with as much of the conversation as fits."""
+    def ask(self, effect: AskModel, refused: ModelError | None = None) -> Flow[Reply]:
+        """Send the request, with as much of the conversation as fits; `refused` is the error of a first attempt."""
         request = effect.request
-        limit = self._limit()
+        limit = None if refused is not None else self._limit()
         if limit is not None and self._length(request) > _FULL * limit:
             yield from self._shorten(effect, _ROOMY * limit, None)
         for _ in range(MAX_RETRIES):
-            try:
-                return (yield from self._send(effect))
-            except ModelError as caught:
-                error = caught
+            if (error := refused) is None:
+                try:
+                    return (yield from self._send(effect))
+                except ModelError as caught:
+                    error = caught
+            refused = None
             if error.kind != "context" or not (yield from self._shorten(effect, self._goal(error, request), error)):
                 raise error
         return (yield from self._send(effect))

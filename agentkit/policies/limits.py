@@ -336,7 +336,9 @@ def limit(
         outer = enclosing(Budget)
         budget = Budget(own, (*earlier, *(outer.all if outer else ())), taken, clock=clock)
         earlier.insert(0, budget)
-        return interpret(flow, LimitPolicy(budget).handle)
+        state = LimitPolicy(budget)
+        asking = interpret(flow, state.ask, AskModel)
+        return interpret(asking, state.handle, (WaitForTicket, CallTools, Sleep, Emit))
 
     return policy
 
@@ -353,8 +355,6 @@ class LimitPolicy:
         self.priced = [one.limits for one in budget.all if one.limits.dollars is not None]
 
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
-        if isinstance(effect, AskModel):
-            return (yield from self._ask(effect))
         if isinstance(effect, WaitForTicket):
             return (yield from self._ask_in_time(cap_timeout(effect, self.budget.seconds_left(is_last=self.is_last))))
         if isinstance(effect, CallTools):
@@ -365,7 +365,7 @@ class LimitPolicy:
             self.is_last = True
         return (yield from ask(effect))
 
-    def _ask(self, effect: AskModel) -> Flow[Reply]:
+    def ask(self, effect: AskModel) -> Flow[Reply]:
         self._check()
         request = cap_timeout(effect.request, self.budget.seconds_left(is_last=self.is_last))
         held = 0.0

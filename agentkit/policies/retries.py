@@ -220,8 +220,11 @@ def retry_incomplete_replies() -> Policy:
         def handle(effect: Effect[Any]) -> Flow[Any]:
             nonlocal is_last
             if isinstance(effect, AskModel):
+                reply: Reply = yield from ask(effect)
+                if reply.finish_reason != "length" and (reply.message.get("tool_calls") or text_of(reply.message)):
+                    return reply
                 left = {"empty": 0, "cut": 0, "text": 0} if is_last else {**_REPETITIONS}
-                return (yield from _ReplyRequest(effect, left).ask())
+                return (yield from _ReplyRequest(effect, left).complete(reply))
             if isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
                 is_last = True
             return (yield from ask(effect))
@@ -242,10 +245,9 @@ class _ReplyRequest:
     left: dict[str, int]
     text: str = ""
 
-    def ask(self) -> Flow[Reply]:
-        effect = self.effect
+    def complete(self, reply: Reply) -> Flow[Reply]:
+        """Return `reply` if it is of use, else that of a repetition."""
         while True:
-            reply: Reply = yield from ask(effect)
             content = reply.message.get("content")
             text = content if isinstance(content, str) else text_of(reply.message)  # unchanged, to join pieces
             calls = reply.message.get("tool_calls")
@@ -265,7 +267,7 @@ class _ReplyRequest:
             self._spend(why)
             if why != "text":
                 yield from ask(Emit(ReplyDropped(why)))
-            effect = self._again(note)
+            reply = yield from ask(self._again(note))
 
     def _spend(self, why: str) -> None:
         if self.left[why]:

@@ -54,8 +54,10 @@ def guard_untrusted(
         inputs: Has the values that a person allowed from now on.
     """
 
-    results = {message["tool_call_id"]: text_of(message) for message in recorded if message["role"] == "tool"}
-    known = {call: find_delimiter_id(text) for call, text in results.items()}
+    known: dict[str, str] = {}
+    for message in recorded:
+        if message["role"] == "tool":
+            known[message["tool_call_id"]] = find_delimiter_id(text_of(message))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         outer = enclosing(EnclosingCall)
