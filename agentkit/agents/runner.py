@@ -30,8 +30,9 @@ from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
-from ..sessions.journal.policy import journal_policy, repeat_answer
+from ..sessions.journal.policy import journal_policy, outcome_of_error, repeat_answer
 from ..sessions.journal.setup import Setup
+from ..sessions.journal.writer import JournalWriter
 from ..sessions.persistence import conversation_in, open_journal, open_recording
 from ..sessions.session import Session
 from ..tools.execution.call_tools import CALLER_IN_ASYNC_RUN
@@ -272,6 +273,12 @@ def _agent_flow(
     return build_flow(spec, run, request, backend)
 
 
+def _record_stop(writer: JournalWriter, _: Any, error: BaseException | None, __: Any) -> None:
+    """Record that a run was stopped by a person, not by the end of its process."""
+    if isinstance(error, RunStopped):
+        writer.end_run("failed", outcome_of_error(error))
+
+
 @contextmanager
 def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
     """Yield the policies that record or replay a run; they belong outside of all others."""
@@ -292,6 +299,7 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
                 setup = Setup.of(spec.instruction, spec.tools)
                 opened = open_journal(session, conversation, request.query, run.model, setup)
                 writer = stack.enter_context(opened)
+                stack.push(partial(_record_stop, writer))
                 writer.usage = lambda: run.usage
                 run.continue_from(writer.run, writer.spent)
                 policies = (journal_policy(writer),)

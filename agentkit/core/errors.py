@@ -161,6 +161,15 @@ class ToolError(Exception):
     """Raise this in a tool to answer the call with an error; the model reads exactly its text."""
 
 
+DENIED = "Denied"
+"""The name in the `ExceptionInfo` of a call that was not allowed."""
+
+
+def is_denied(text: str) -> bool:
+    """Return whether the text of an error is that of a call that was not allowed."""
+    return text == DENIED or text.startswith(f"{DENIED}: ")
+
+
 @dataclass(frozen=True, slots=True)
 class ExceptionInfo:
     """What the model reads of a failed call: an unknown tool, invalid arguments, or an exception of the tool.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ..core.ask_person import Person, PersonAnswer
 from ..core.enclosing import enclosing
-from ..core.errors import ExceptionInfo
+from ..core.errors import DENIED, ExceptionInfo
 from ..core.flow import Emit, Event, Flow, Policy, WarningEvent, around, ask
 from ..core.messages import ToolCall
 from ..core.pending import Pending, UntrustedValue
@@ -179,7 +179,7 @@ class _ApprovalPolicy:
         if decision is True:
             return bound
         if not isinstance(decision, dict):
-            refused = BoundCall.impossible(call, ExceptionInfo("Denied", decision or NOT_ALLOWED), bound.tool)
+            refused = BoundCall.impossible(call, ExceptionInfo(DENIED, decision or NOT_ALLOWED), bound.tool)
             return replace(refused, origin=bound.origin)  # the reason may quote the arguments
         again = bound.with_arguments(decision)
         if again.problem is not None:

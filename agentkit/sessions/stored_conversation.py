@@ -32,12 +32,14 @@ class StoredConversation:
         runs: Its runs.
         interrupted: The id of a last run that can be continued without a decision or an answer; "" without one.
         mark: Its state when it was read.
+        name: Its name, "" without one.
     """
 
     session: Session
     runs: Sequence[JournaledRun]
     interrupted: str
     mark: Mark
+    name: str
 
     def list_pending_of(self, run: JournaledRun) -> Sequence[Pending]:
         """Return what a run waits for, masked: nothing, unless it is the last one and paused."""
@@ -62,14 +64,15 @@ def find_conversation(conversation: str | int, store: Place) -> StoredConversati
     if (mark := read_mark(conversation, store)) is None:
         return None
     own = show_conversation(mark.key, store=store)
+    name = conversation if isinstance(conversation, str) else name_conversations(store).get(conversation, "")
     if mark.is_running:
-        return StoredConversation(Session(), own, "", mark)
+        return StoredConversation(Session(), own, "", mark, name)
     if isinstance(conversation, str):
         session = Session.open(conversation, store)
     else:
         session = Session.resumed(own[-1].run.id, store) if own else Session()
     interrupted = own[-1].run.id if own and own[-1].run.state in ("interrupted", "failed") else ""
-    return StoredConversation(session, own, interrupted, mark)
+    return StoredConversation(session, own, interrupted, mark, name)
 
 
 def frames_of_journaled_run(run: JournaledRun, pending: Sequence[Pending] = ()) -> Sequence[tuple[float, Frame]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..core.context import Progress
-from ..core.errors import Paused
+from ..core.errors import DENIED, Paused, is_denied
 from ..core.flow import Event, Listener
 from ..core.masking import MaskedStream, mask
 from ..core.messages import Message, calls_of, text_of
@@ -118,7 +118,10 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class CallClosed:
-    """A tool call has its result: the text that the model reads.  One that `waits` has none: it asks a person."""
+    """A tool call has its result: the text that the model reads.
+
+    One that `waits` has none: it asks a person.  A refused one did not run.
+    """
 
     agent: str
     id: str
@@ -126,6 +129,7 @@ class CallClosed:
     seconds: float = 0.0
     is_error: bool = False
     waits: bool = False
+    is_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +246,18 @@ def _inner(path: str, name: str, inner: Mapping[str, Any], begun: float, end: fl
 def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed:
     seconds = span.get("end", 0.0) - span.get("start", 0.0)
     path = join_path(agent, message["tool_call_id"])
-    return CallClosed(agent, path, mask(text_of(message)), seconds, bool(span.get("error")))
+    error = span.get("error") or ""
+    text = text_of(message)
+    is_refused = is_denied(error or text if not span or error else "")
+    return CallClosed(agent, path, mask(text), seconds, bool(error) or is_refused, is_refused=is_refused)
 
 
 def _end(run: Mapping[str, Any], state: str, now: float, pending: Sequence[Pending]) -> Iterator[tuple[float, Frame]]:
     if state in ("running", "interrupted"):
         return
     outcome = OUTCOMES.get(state, "cancelled")
+    if run.get("stopped") == "stopped":
+        outcome = "stopped"
     answer = mask(render_text(run["answer"])) if outcome == "answer" else ""
     if answer:
         yield now, AnswerPiece(answer)
@@ -319,7 +328,8 @@ class FrameReader:
                     path = join_path(self._agent, result.call.id)
                     content = mask(result.content)
                     is_error = result.error is not None
-                    yield CallClosed(self._agent, path, content, result.seconds, is_error, result.is_open)
+                    is_refused = result.error is not None and result.error.name == DENIED
+                    yield CallClosed(self._agent, path, content, result.seconds, is_error, result.is_open, is_refused)
             case Progress():
                 identity = event.call.id if event.call else ""
                 yield CallProgress(join_path(self._agent, identity), mask(render_text(event.value)))

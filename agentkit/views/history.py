@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
+from ..core.errors import is_denied
 from ..core.labels import remove_delimiters
 from ..core.messages import ToolCall, Usage, calls_of, text_of
 from ..core.parts import describe_part, parts_of
@@ -35,7 +36,10 @@ def render_messages(messages: Iterable[Any], trace: Data | None = None) -> Itera
             text = " ".join(filter(None, [text, *map(describe_part, parts_of(message))]))
         if message["role"] == "tool":
             shown = f"{message.get('name') or 'a tool'}: {text}"
-            if spans.get(identity, {}).get("error"):
+            error = spans.get(identity, {}).get("error", "")
+            if is_denied(error or (text if identity not in spans else "")):  # a refused call did not run
+                yield Line("WARNING", "refused", shown)
+            elif error:
                 yield Line("WARNING", "error", shown)
             elif identity not in answers or text != ANSWER_RESULT:
                 yield Line("INFO", "result", shown)
@@ -53,7 +57,9 @@ def render_result_data(data: Data) -> Iterator[Line]:
     """Yield the lines of the plain data of a result or a saved session, with its error and its usage."""
     yield from render_messages(data["messages"], data.get("trace"))
     if data.get("error"):
-        yield Line("WARNING", "error", str(data["error"]))
+        is_paused = data.get("stopped") == "paused"
+        text = str(data["error"])
+        yield Line("WARNING", "waiting" if is_paused else "error", text.removeprefix("Paused: ") if is_paused else text)
     usage = format_usage(Usage(**data["usage"]), data.get("seconds"))
     yield Line("INFO", "total", f"{usage}, stopped: {data['stopped']}" if data.get("stopped") else usage)
 

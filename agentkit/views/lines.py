@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from ..core.context import Progress
+from ..core.errors import DENIED
 from ..core.flow import Event
 from ..core.labels import remove_delimiters
 from ..core.masking import MAX_SECRET_CHARS, mask
@@ -26,6 +27,8 @@ ROLE_STYLES = {
     "call": "blue",
     "result": "green",
     "error": "red",
+    "refused": "yellow",
+    "waiting": "yellow",
     "note": "",
     "warning": "yellow",
     "answer": "bold green",
@@ -148,7 +151,11 @@ def _event_lines(event: Event) -> Iterator[Line]:
         case ToolFinished(result) if result.is_open:
             return  # its question, or the decision that it waits for, has a line of its own
         case ToolFinished(result) if result.error is not None:
-            yield Line("WARNING", "error", f"{result.call.name}: {remove_delimiters(result.content)}")
+            yield Line(
+                "WARNING",
+                "refused" if result.error.name == DENIED else "error",
+                f"{result.call.name}: {remove_delimiters(result.content)}",
+            )
         case ToolFinished(result) if not result.is_answer:
             yield Line("INFO", "result", f"{result.call.name}: {remove_delimiters(result.content)}")
         case Progress(call, value):

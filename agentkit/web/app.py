@@ -168,11 +168,12 @@ class Page:
     async def thread(self, request: Request) -> Response:
         conversation = await self._find(request)
         shown = {"events": conversation.events, "running": conversation.running, "version": conversation.version}
-        state = {"interrupted": conversation.interrupted, "state": conversation.state}
-        return JSONResponse({**shown, **state, "isElsewhere": conversation.is_elsewhere})
+        return JSONResponse({**shown, **conversation.last_run, "isElsewhere": conversation.is_elsewhere})
 
     async def version(self, request: Request) -> Response:
-        return JSONResponse({"version": (await self._find(request)).version})
+        conversation = await self._find(request)
+        shown = {"version": conversation.version, "count": len(conversation.events)}
+        return JSONResponse({**shown, **conversation.last_run})
 
     async def events(self, request: Request) -> Response:
         return stream_events(await self._find(request), read_place(request.headers.get("last-event-id")))

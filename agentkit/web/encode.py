@@ -173,7 +173,7 @@ class AguiEncoder:
             yield {"type": "TOOL_CALL_ARGS", **shared, "delta": frame.arguments}
             yield {"type": "TOOL_CALL_END", **shared}
         else:
-            shown = _own(seconds=round(frame.seconds, 4), isError=frame.is_error)
+            shown = _own(seconds=round(frame.seconds, 4), isError=frame.is_error, isRefused=frame.is_refused)
             result = {"messageId": f"{self._run}-{frame.id}", "content": frame.content, "role": "tool"}
             yield {"type": "TOOL_CALL_RESULT", **shared, **result, "metadata": shown}
 

@@ -53,7 +53,7 @@ class Thread:
         events: All events, those of earlier runs first.
         running: The id of the run that is working, as the client named it; "" if none is.
         interrupted: The id in the journal of a run that was stopped or failed, which can be continued.
-        state: The state of the last run in the journal, as in `RunInfo`, when the conversation was read.
+        state: The state of the last run in the journal, as in `RunInfo`, or "stopped".
         mark: The state of the conversation in the journal up to which `events` tell; None if that is not known.
     """
 
@@ -83,6 +83,11 @@ class Thread:
     def is_elsewhere(self) -> bool:
         """Whether a run of another process works on the conversation."""
         return self.mark is not None and self.mark.is_running
+
+    @property
+    def last_run(self) -> Json:
+        """What the page shows of a last run without an answer."""
+        return {"interrupted": self.interrupted, "state": self.state}
 
     @property
     def version(self) -> str:
@@ -250,7 +255,8 @@ class Thread:
         journaled = self.session.journaled
         if journaled is not None and self._refusal is None:
             self.interrupted = "" if self.is_waiting else journaled.run
-            self.state = "failed" if self.interrupted else ""
+            is_error = bool(self.events) and self.events[-1]["type"] == "RUN_ERROR"
+            self.state = "" if not self.interrupted else "failed" if is_error else "stopped"
             with suppress(JournalError):
                 mark = await asyncio.to_thread(read_mark, journaled.key, journaled.journal.path)
                 if mark is not None and mark.run == self._stored_run and not mark.is_running:
@@ -387,7 +393,14 @@ def describe_run(run: RunInfo) -> Json:
     """Return what the page shows of a run in a list."""
     usage = run.usage.as_dict()
     shown = {"id": run.id, "query": mask(run.query), "model": run.model, "state": run.state, "begun": run.begun}
-    return {**shown, "seen": run.seen, "steps": run.steps, "error": mask(run.error), "usage": usage}
+    return {
+        **shown,
+        "stopped": run.stopped,
+        "seen": run.seen,
+        "steps": run.steps,
+        "error": mask(run.error),
+        "usage": usage,
+    }
 
 
 def find_stored_run(store: Place, identity: str, user: str) -> JournaledRun | None:
@@ -401,14 +414,24 @@ def find_stored_run(store: Place, identity: str, user: str) -> JournaledRun | No
 
 
 def read_run(store: Place, identity: str, *, user: str = "") -> Json | None:
-    """Return a run of a journal with its events; None if it is another user's.
+    """Return a run of a journal with its events, and the id of the conversation in which it can be continued.
+
+    None if the run is another user's.
 
     Raises:
         JournalError: There is no such run, or the journal cannot be read.
     """
     if (found := find_stored_run(store, identity, user)) is None:
         return None
-    return {**describe_run(found.run), "events": [*_events(found, found.run.id, found.run.id, (), draws=True)]}
+    run = found.run
+    pending: Sequence[Pending] = ()
+    thread = ""
+    stored = find_conversation(run.conversation, store) if run.is_unfinished and "/" not in run.origin else None
+    if stored is not None and stored.mark.run == run.id:  # no other run has continued the conversation
+        name = stored.name
+        thread = name.removeprefix(name_thread(user, "")) if name else f"{RUN_PREFIX}{run.id}"
+        pending = stored.list_pending_of(stored.runs[-1])
+    return {**describe_run(run), "thread": thread, "events": [*_events(found, run.id, run.id, pending, draws=True)]}
 
 
 def read_request(store: Place, identity: str, number: int, *, user: str = "") -> Json | None:
@@ -442,7 +465,7 @@ def open_conversation(user: str, thread: str, store: Place, *, draws: bool = Fal
     conversation = Thread(thread, stored.session, draws=draws)
     for run in stored.runs:
         conversation.extend([*_events(run, thread, run.run.id, stored.list_pending_of(run), draws=draws)])
-        conversation.state = run.run.state
+        conversation.state = run.run.stopped or run.run.state
     conversation.interrupted = stored.interrupted
     conversation.mark = stored.mark
     return conversation

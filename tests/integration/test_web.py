@@ -39,11 +39,7 @@ def drive_agui(module, script):
     code = f"import uvicorn, {module}, agentkit.web; uvicorn.run(agentkit.web.agui({module}.agent), port={port}, log_level='warning')"
     server = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT, cwd=HERE)
     try:
-        for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+        wait_until_open(port)
         command = ["node", HERE / script, MODULES, f"http://127.0.0.1:{port}/"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     finally:
@@ -51,6 +47,14 @@ def drive_agui(module, script):
         server.wait()
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def wait_until_open(port):
+    for _ in range(200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
 
 
 @pytest.mark.integration
@@ -241,3 +245,46 @@ def test_a_browser_drives_the_page(tmp_path):
     assert set(found["compared"]) > {"usage"}
     assert found["overflow"] <= 0
     assert (found["problems"], found["foreign"]) == ([], [])
+
+
+@pytest.fixture
+def page_server(tmp_path):
+    """Serve the page of the shop on a journal in which other processes left runs; return its address."""
+    store = tmp_path / "runs.db"
+    subprocess.run([sys.executable, HERE / "left_runs.py", store], env=ENVIRONMENT, cwd=HERE, check=True)
+    port = free_port()
+    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", "--journal", str(store)]
+    server = subprocess.Popen([*serve, "--port", str(port), "--token", "token", "--no-open"], env=ENVIRONMENT)
+    try:
+        wait_until_open(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(150)
+def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conversation(page_server):
+    require("playwright-core")
+    if CHROMIUM is None:
+        pytest.skip("missing: Chromium (Debian package chromium)")
+    command = ["node", HERE / "page_journal.mjs", MODULES, CHROMIUM, page_server]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=140, check=False)
+    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    assert done.returncode == 0, f"{found}\n{done.stderr}"
+    assert found["refused"] == [["refused"], ["refused"], False]
+    assert found["stopped"][0] == "Stopped"
+    assert found["stopped"][2] == "Continue the run"
+    assert found["killed"] == ["Interrupted", ["interrupted"], "Continue the run"]
+    assert found["stopped, continued"] == found["killed, continued"] == [False, False]
+    assert found["waits"] == ["The agent waits for you", ["waits for you"], ["waiting"], "Allow"]
+    assert found["waits after a reload"] == "The agent waits for you"
+    assert found["continues"] is True
+    assert found["second window"] == "The agent waits for you"
+    assert found["second window follows"] == 0
+    notice, forms, text = found["too late"]
+    assert notice.startswith("the decision comes too late")
+    assert "refused" not in notice.lower()
+    assert (forms, text) == (0, "It is done: 4.0 euros went to Ada")
+    assert found["problems"] == []

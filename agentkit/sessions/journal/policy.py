@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from ...core.ask_person import ask_line, is_consent
 from ...core.background import run_in_thread
-from ...core.errors import ExceptionInfo, Paused
+from ...core.errors import ExceptionInfo, Paused, RunStopped
 from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, interpret
 from ...core.messages import ToolCall
 from ...core.pending import describe_call
@@ -49,6 +49,12 @@ class JournalFailed(WarningEvent):
     @property
     def notice(self) -> str:
         return f"the run is not recorded: {self.error}"
+
+
+def outcome_of_error(error: BaseException) -> dict[str, Any]:
+    """Return what is recorded of a run that ended with an error."""
+    stopped = {"stopped": error.reason} if isinstance(error, RunStopped) else {}
+    return {"error": f"{type(error).__name__}: {error}", **stopped}
 
 
 def journal_policy(writer: JournalWriter) -> Policy:
@@ -85,8 +91,7 @@ def journal_policy(writer: JournalWriter) -> Policy:
         except Exception as error:
             status = "paused" if isinstance(error, Paused) else "failed"
             with suppress(JournalError):
-                outcome = {"error": f"{type(error).__name__}: {error}"}
-                yield from ask(WriteJournal(writer, partial(writer.end_run, status, outcome)))
+                yield from ask(WriteJournal(writer, partial(writer.end_run, status, outcome_of_error(error))))
             raise
         outcome = {"answer": to_jsonable_python(answer.value, fallback=str), "stopped": answer.stopped}
         yield from ask(WriteJournal(writer, partial(writer.end_run, "finished", outcome)))

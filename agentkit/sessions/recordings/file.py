@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ...core.errors import RunError
+from ...core.errors import DENIED, RunError, is_denied
 from ...core.masking import mask_data
 from ...core.messages import Message, Usage, calls_of
 from ...core.private_files import open_private, write_atomically
@@ -123,8 +123,6 @@ FIRST = FIRST_LINE["kind"]
 OLD_FIRST = "recording"
 """The kinds of the first line; old files have no rows of a journal, but the requests alone."""
 VERSIONS = {FIRST: FIRST_LINE["version"], OLD_FIRST: 1}
-DENIED = "Denied: "
-"""The begin of what the model reads of a refused call, before the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +265,8 @@ class Recording:
                 call = message["tool_call_id"]
                 text = message["content"]
                 self.results.setdefault(call, {**self._asked.get(call, {}), "text": text})
-                if str(text).startswith(DENIED):
-                    self.decisions.setdefault(call, text.removeprefix(DENIED))
+                if is_denied(str(text)):
+                    self.decisions.setdefault(call, text.removeprefix(f"{DENIED}: "))
 
 
 def _check_version(kind: Any, version: Any) -> None:

@@ -20,7 +20,7 @@ from types import coroutine
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ...core.context import Progress
-from ...core.errors import ExceptionInfo, RunError
+from ...core.errors import ExceptionInfo, RunStopped
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, FifoLock, count_abandoned
 from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult
@@ -259,7 +259,7 @@ class ToolTurn(ABC):
 
     def stop(self) -> None:
         """Cancel the turn, from any thread, because the enclosing run was cancelled."""
-        self.put(RunError("cancelled: the enclosing run was stopped"))
+        self.put(RunStopped("cancelled: the enclosing run was stopped"))
 
     def close(self) -> None:
         """Stop waiting: cancel the running calls and record which calls never started."""

@@ -8,9 +8,10 @@ import { RunView } from "./run_view.js";
 const RETRY_MS = 1000;
 const FRAME_MS = 80;
 const MAX_PLAY_GAP_MS = 700;
+const LOOK_MS = 2000;
 const MAX_FILE_BYTES = 10_000_000;
 const view = byId("view");
-const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, replay: null, compare: null, files: [] };
+const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [] };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function setNotice(text, ...buttons) {
@@ -78,18 +79,56 @@ async function follow(open, epoch) {
     if (!(await followEvents(await open(), epoch))) return;
     setNotice("");
     setRunning(false);
-    say(state.view.pending?.isConnected ? "The agent waits for you" : "");
+    sayState();
     loadLists();
+    const found = await fetchJson(`${pathOf(state.thread)}/version`);
+    if (epoch !== state.epoch) return;
+    state.version = found.version;
+    if (found.count === state.lastId + 1) offerToContinue(found);
+    else openThread(state.thread, { again: true });
   } catch (error) {
     if (epoch !== state.epoch) return;
     if (error instanceof Refused) {
       setRunning(false);
+      if (error.isLate) await openThread(state.thread, { again: true });
       setNotice(error.message);
       return;
     }
     setNotice("The connection to the server is lost. Trying again…");
     await sleep(RETRY_MS);
     if (epoch === state.epoch) openThread(state.thread, { again: true });
+  }
+}
+
+const pathOf = (thread) => `/threads/${encodeURIComponent(thread)}`;
+const sayState = () => say(state.view.pending?.isConnected ? "The agent waits for you" : "");
+
+// What can be done about a last run that has no answer.
+const UNFINISHED = {
+  interrupted: ["The last run was interrupted.", "Continue the run"],
+  stopped: ["The last run was stopped.", "Continue the run"],
+  failed: ["The last run failed.", "Try again"],
+};
+
+function offerToContinue({ interrupted, state: last }, continueRun = () => begin({ continues: true })) {
+  if (!interrupted) return;
+  const [text, action] = UNFINISHED[last] ?? UNFINISHED.interrupted;
+  const button = make("button", { type: "button", class: "primary", text: action, onclick: continueRun });
+  setNotice(`${text} Its finished steps are in the journal and are not repeated.`, button);
+}
+
+// Another window, or another process on the journal, may have continued the conversation.
+async function look() {
+  const { epoch, thread } = state;
+  if (document.hidden || state.running || !thread || state.replay) return;
+  try {
+    const found = await fetchJson(`${pathOf(thread)}/version`);
+    if (epoch === state.epoch && found.version !== state.version) {
+      await openThread(thread, { again: true });
+      loadLists();
+    }
+  } catch {
+    // the next look, or the next request of the person, shows it
   }
 }
 
@@ -102,7 +141,7 @@ async function openThread(thread, { again = false } = {}) {
   let found;
   for (;;) {
     try {
-      found = await fetchJson(`/threads/${encodeURIComponent(thread)}`);
+      found = await fetchJson(pathOf(thread));
       break;
     } catch (error) {
       if (epoch !== state.epoch) return;
@@ -113,21 +152,32 @@ async function openThread(thread, { again = false } = {}) {
   }
   if (epoch !== state.epoch) return;
   setNotice("");
-  state.view = newView({ showRequest: (run, number) => showRequest(`/threads/${encodeURIComponent(thread)}/requests/${run}/${number}`), answer: (entries) => begin({ resume: entries }) });
+  state.view = newView({ showRequest: (run, number) => showRequest(`${pathOf(thread)}/requests/${run}/${number}`), answer: (entries) => begin({ resume: entries }) });
   for (const event of found.events) state.view.apply(event);
   state.view.flush();
   state.lastId = found.events.length - 1;
+  state.version = found.version;
   byId("title").textContent = titleOf(found.events) || "New conversation";
   if (!found.events.length) showWelcome();
   scrollToEnd();
   setRunning(false);
-  say(state.view.pending?.isConnected ? "The agent waits for you" : "");
+  sayState();
   markCurrent();
   if (found.running) follow(() => attach(thread, state.lastId), epoch);
-  else if (found.interrupted) {
-    const resume = make("button", { type: "button", class: "primary", text: "Continue the run", onclick: () => begin({ continues: true }) });
-    setNotice("The last run was interrupted. Its finished steps are in the journal and are not repeated.", resume);
+  else if (found.isElsewhere) {
+    say("Working in another process");
+    byId("send").disabled = true;
+  } else {
+    state.view.endInterrupted();
+    offerToContinue(found);
   }
+}
+
+// Continue a run that the list of the journal shows, in its conversation.
+async function continueIn(thread, request) {
+  history.replaceState(null, "", `#/thread/${encodeURIComponent(thread)}`);
+  await openThread(thread);
+  return begin(request);
 }
 
 function titleOf(events) {
@@ -208,8 +258,12 @@ async function openRun(id) {
     if (epoch !== state.epoch) return;
     setNotice("");
     byId("title").textContent = run.query.slice(0, 80) || `Run ${run.id}`;
-    state.view = newView({ showRequest: (_, number) => showRequest(`/runs/${encodeURIComponent(run.id)}/requests/${number}`) });
+    const answer = run.thread && run.state === "paused" ? (entries) => continueIn(run.thread, { resume: entries }) : undefined;
+    state.view = newView({ answer, showRequest: (_, number) => showRequest(`/runs/${encodeURIComponent(run.id)}/requests/${number}`) });
     state.replay = run;
+    if (run.thread && run.state !== "paused") {
+      offerToContinue({ interrupted: run.id, state: run.stopped || run.state }, () => continueIn(run.thread, { continues: true }));
+    }
     const place = byId("place");
     place.max = run.events.length;
     byId("scrubber").hidden = false;
@@ -229,7 +283,10 @@ function showPlace(place) {
   const begun = events[0]?.timestamp ?? 0;
   const seconds = place ? (events[place - 1].timestamp - begun) / 1000 : 0;
   byId("place-text").textContent = `${place} / ${events.length} · ${seconds.toFixed(1)} s`;
-  if (place === events.length) say("");
+  if (place === events.length) {
+    if (state.replay.state === "interrupted") state.view.endInterrupted();
+    sayState();
+  }
   scrollToEnd();
 }
 
@@ -348,7 +405,7 @@ byId("files").addEventListener("change", (event) => {
 });
 byId("stop").addEventListener("click", () => {
   say("Stopping…");
-  post(`/threads/${encodeURIComponent(state.thread)}/stop`).catch((error) => setNotice(error.message));
+  post(`${pathOf(state.thread)}/stop`).catch((error) => setNotice(error.message));
 });
 byId("new-thread").addEventListener("click", () => {
   location.hash = `#/thread/${newThreadId()}`;
@@ -380,5 +437,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") toggleSide(false);
 });
 window.addEventListener("hashchange", route);
+document.addEventListener("visibilitychange", look);
+setInterval(look, LOOK_MS);
 loadLists();
 route();

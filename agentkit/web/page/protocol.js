@@ -3,7 +3,15 @@
 const token = new URLSearchParams(location.search).get("token") ?? "";
 const headers = { authorization: `Bearer ${token}` };
 
-export class Refused extends Error {}
+// The server understood the request, and did not do it.  `isLate`: because the conversation has continued.
+export class Refused extends Error {
+  constructor(message, status) {
+    super(message);
+    this.isLate = status === 409;
+  }
+}
+
+const relative = (path) => `.${path}`; // the page may lie under the prefix of a proxy
 
 async function check(response) {
   if (response.ok) return response;
@@ -14,15 +22,15 @@ async function check(response) {
   } catch {
     // a plain text
   }
-  throw new Refused(message || `the server answered ${response.status}`);
+  throw new Refused(message || `the server answered ${response.status}`, response.status);
 }
 
 export async function fetchJson(path) {
-  return (await check(await fetch(path, { headers, cache: "no-store" }))).json();
+  return (await check(await fetch(relative(path), { headers, cache: "no-store" }))).json();
 }
 
 export async function post(path, body = {}) {
-  return check(await fetch(path, { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) }));
+  return check(await fetch(relative(path), { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) }));
 }
 
 // Yield the events of a stream of server-sent events, each as [id, event].
@@ -57,5 +65,5 @@ export async function startRun(thread, { messages = [], resume, continues } = {}
 
 export async function attach(thread, lastId) {
   const path = `/threads/${encodeURIComponent(thread)}/events`;
-  return readEvents(await check(await fetch(path, { headers: { ...headers, "last-event-id": String(lastId) }, cache: "no-store" })));
+  return readEvents(await check(await fetch(relative(path), { headers: { ...headers, "last-event-id": String(lastId) }, cache: "no-store" })));
 }

@@ -52,6 +52,7 @@ export class RunView {
     const texts = make("div", { class: "texts" });
     const foot = make("div", { class: "turn-foot" });
     const reply = make("article", { class: "reply", "aria-label": "Agent" }, details, texts, foot);
+    for (const answered of this.node.querySelectorAll(".pending")) answered.remove();
     if (last) this.node.append(this.query(last.content));
     this.node.append(reply);
     const run = event.runId;
@@ -145,13 +146,14 @@ export class RunView {
   TOOL_CALL_RESULT(event) {
     const call = this.turn.items.get(event.toolCallId);
     if (!call) return;
-    const { seconds, isError } = own(event);
+    const { seconds, isError, isRefused } = own(event);
     const content = typeof event.content === "string" ? event.content : JSON.stringify(event.content);
     call.item.classList.remove("busy");
-    call.item.classList.toggle("failed", Boolean(isError));
-    call.figures.textContent = [isError ? "failed" : "", formatSeconds(seconds)].filter(Boolean).join(" · ");
-    call.body.append(make("p", { class: "label", text: isError ? "Error" : "Result" }), make("pre", { class: "code", tabindex: "0", text: prettyJson(content) }));
-    if (isError) this.turn.failed += 1;
+    call.item.classList.toggle("failed", Boolean(isError) && !isRefused);
+    call.item.classList.toggle("refused", Boolean(isRefused));
+    call.figures.textContent = [isRefused ? "refused" : isError ? "failed" : "", isRefused ? "" : formatSeconds(seconds)].filter(Boolean).join(" · ");
+    call.body.append(make("p", { class: "label", text: isRefused ? "Refused" : isError ? "Error" : "Result" }), make("pre", { class: "code", tabindex: "0", text: prettyJson(content) }));
+    if (isError && !isRefused) this.turn.failed += 1;
     this.calls.push({ name: call.name, arguments: call.text, content, isError: Boolean(isError), seconds });
   }
 
@@ -223,7 +225,8 @@ export class RunView {
   RUN_FINISHED(event) {
     const shown = own(event);
     const kind = event.outcome?.type ?? "success";
-    this.close(kind === "interrupt" ? "Waits for you" : kind === "cancelled" ? "Stopped" : "Worked", shown);
+    const waiting = new Set((event.outcome?.interrupts ?? []).map((one) => one.toolCallId));
+    this.close(kind === "interrupt" ? "Waits for you" : kind === "cancelled" ? "Stopped" : "Worked", shown, waiting);
     if (kind === "cancelled") this.turn.foot.prepend(make("p", { class: "note", text: "The run was stopped." }));
     if (kind === "interrupt") this.ask(event.outcome.interrupts);
     this.say(kind === "interrupt" ? "The agent waits for you" : kind === "cancelled" ? "Stopped" : "");
@@ -246,11 +249,22 @@ export class RunView {
     this.say("The run failed");
   }
 
-  close(title, shown) {
+  // A stored run whose process died has no end.
+  endInterrupted() {
+    if (this.turn && !this.turn.isClosed) this.close("Interrupted", {});
+  }
+
+  close(title, shown, waiting = new Set()) {
     const { turn } = this;
     this.pending = null;
+    turn.isClosed = true;
     this.flush();
-    for (const busy of turn.details.querySelectorAll(".busy")) busy.classList.remove("busy");
+    const left = waiting.size ? "not run yet" : title === "Interrupted" ? "interrupted" : "stopped";
+    for (const [id, call] of [...turn.items, ...turn.steps]) {
+      if (!call.item.classList.contains("busy")) continue;
+      call.item.classList.replace("busy", waiting.has(id) ? "waiting" : "open");
+      call.figures.textContent = waiting.has(id) ? "waits for you" : left;
+    }
     const calls = turn.calls ? `${turn.calls} ${turn.calls === 1 ? "call" : "calls"}` : "";
     turn.details.querySelector(".work-title").textContent = title;
     turn.details.querySelector("summary .hint").textContent = [calls, turn.failed ? `${turn.failed} failed` : "", formatSeconds(shown.seconds)].filter(Boolean).join(" · ");

@@ -1,0 +1,80 @@
+// Drives the page in two windows on a journal that other processes left and continue.  Each check prints a line of JSON.
+import { createRequire } from "node:module";
+
+const [, , modules, chromiumPath, base] = process.argv;
+const { chromium } = createRequire(modules)("playwright-core");
+const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const report = (name, value) => console.log(JSON.stringify([name, value]));
+const browser = await chromium.launch({ executablePath: chromiumPath, args: flags });
+try {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
+  const page = await context.newPage();
+  const problems = [];
+  page.on("pageerror", (error) => problems.push(error.message));
+  const lastReply = (where) => where.locator(".reply").last();
+  const says = (where, text) => where.waitForFunction((wanted) => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes(wanted), text, { timeout: 20000 });
+  const openRun = async (query) => {
+    await page.locator("#run-list a", { hasText: query }).first().click();
+    await page.waitForFunction((wanted) => document.querySelector("#title").textContent.includes(wanted), query);
+    await page.waitForSelector(".call", { state: "attached" });
+  };
+  const calls = () => page.locator(".call > summary .hint").allTextContents();
+  const dots = () => page.locator(".reply li:has(> .call)").evaluateAll((items) => items.map((item) => item.className));
+  const decide = async (where, name) => {
+    await where.waitForSelector(".decision[aria-disabled='false']");
+    await where.locator(".pending button", { hasText: name }).first().click();
+  };
+
+  await page.goto(`${base}/?token=token`);
+  await page.waitForSelector("#run-list a");
+
+  // what other processes left: a refused call, a stopped run, a killed one, and one that waits
+  await openRun("refund that was refused");
+  report("refused", [await calls(), await dots(), await page.locator("#notice").isVisible()]);
+  for (const left of ["stopped", "killed"]) {
+    await openRun(`work that is ${left}`);
+    report(left, [await lastReply(page).locator(".work-title").textContent(), await calls(), await page.locator("#notice button").textContent()]);
+    await page.locator("#notice button").click();
+    await says(page, "It is done");
+    await page.waitForFunction(() => !document.querySelector("#main").classList.contains("running"));
+    report(`${left}, continued`, [await page.locator("#notice").isVisible(), await page.locator("#stop").isVisible()]);
+  }
+  await openRun("refund that waits");
+  await page.waitForSelector(".pending");
+  report("waits", [await page.locator("#status").textContent(), await calls(), await dots(), await page.locator(".pending button").first().textContent()]);
+  await page.reload();
+  await page.waitForSelector(".pending");
+  report("waits after a reload", await page.locator("#status").textContent());
+  await decide(page, "Allow");
+  await says(page, "It is done: 4.0 euros went to Ada");
+  report("continues", page.url().includes("#/thread/run%3A"));
+
+  // two windows on one conversation: the second one follows what the first one decides
+  await page.click("#new-thread");
+  await page.waitForSelector(".welcome");
+  await page.fill("#composer-text", "Please refund Ada");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".pending");
+  const other = await context.newPage();
+  await other.goto(page.url());
+  await other.waitForSelector(".pending");
+  report("second window", await other.locator("#status").textContent());
+  await decide(page, "Allow");
+  await says(other, "It is done: 4.0 euros went to Ada");
+  report("second window follows", await other.locator(".pending").count());
+
+  // the second window has lost the connection, and decides too late
+  await page.fill("#composer-text", "Please refund Ada again");
+  await page.keyboard.press("Enter");
+  await other.waitForSelector(".pending");
+  await other.route("**/version", (route) => route.abort());
+  await other.waitForSelector(".decision[aria-disabled='false']");
+  await decide(page, "Allow");
+  await page.waitForFunction(() => document.querySelectorAll(".reply").length >= 4 && !document.querySelector("#main").classList.contains("running"));
+  await other.locator(".pending button", { hasText: "Refuse" }).first().click();
+  await other.waitForFunction(() => document.querySelector("#notice").innerText);
+  report("too late", [await other.locator("#notice").innerText(), await other.locator(".pending").count(), await lastReply(other).locator(".markdown").innerText()]);
+  report("problems", problems);
+} finally {
+  await browser.close();
+}
