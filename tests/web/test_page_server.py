@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import agentkit.web
-from agentkit import JsonAgent, journal, tool
+from agentkit import JsonAgent, ModelError, RunError, Session, journal, tool
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views.markdown import parse_markdown
@@ -277,3 +277,93 @@ def test_what_is_listed_is_masked(tmp_path):
         run_id = journal.runs(store)[0].id
         for path in ("/runs", "/threads", f"/runs/{run_id}", f"/runs/{run_id}/requests/1", "/threads/t/requests/r1/1"):
             assert "correct-horse" not in client.get(path).text
+
+
+def leave(store, *replies, session=None, tools=(refund,), **settings):
+    """Leave a run in a journal, as another process does, in a conversation without a name."""
+    agent = JsonAgent(*tools, model=ScriptedModel(*replies), description="A shop.", retries=0)
+    try:
+        agent.run("pay", session=session or Session(), journal=store, **settings)
+    except RunError as error:
+        return error
+    raise AssertionError("the run has an answer")
+
+
+def test_a_paused_run_of_a_journal_waits_on_the_page_and_is_continued_there(tmp_path):
+    store = tmp_path / "runs.db"
+    leave(store, call("refund", euros=4))
+    with page_of(refund, replies=[answer("done"), answer("bye")], store=store) as client:
+        (listed,) = client.get("/runs").json()
+        shown = client.get(f"/runs/{listed['id']}").json()
+        (interrupt,) = shown["events"][-1]["outcome"]["interrupts"]
+        assert (shown["state"], shown["thread"]) == ("paused", f"run:{listed['id']}")
+        assert interrupt["metadata"]["agentkit"]["tool"] == "refund"
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+        events = run(client, None, thread=shown["thread"], resume=resume)
+        assert events[-1]["result"] == "done"
+        assert run(client, "thanks", thread=shown["thread"])[-1]["result"] == "bye", "the conversation continues"
+        again = client.get(f"/runs/{listed['id']}").json()
+        assert (again["state"], again["thread"], again["events"][-1]["result"]) == ("finished", "", "done")
+    assert [(run.state, run.query) for run in journal.runs(store)] == [("finished", "thanks"), ("finished", "pay")]
+
+
+@pytest.mark.parametrize("how", ["failed", "stopped"])
+def test_a_run_that_failed_or_was_stopped_is_continued_on_the_page(tmp_path, how):
+    store = tmp_path / "runs.db"
+    session = Session()
+
+    def look() -> str:
+        """Looks."""
+        if how == "stopped":
+            session.stop("enough")
+        return "seen"
+
+    leave(store, call("look"), ModelError("no key"), session=session, tools=[look])
+    with page_of(look, replies=[answer("done")], store=store) as client:
+        (listed,) = client.get("/runs").json()
+        assert (listed["state"], listed["stopped"]) == ("failed", "stopped" if how == "stopped" else "")
+        shown = client.get(f"/runs/{listed['id']}").json()
+        end = shown["events"][-1]
+        assert end["type"] == ("RUN_FINISHED" if how == "stopped" else "RUN_ERROR")
+        found = client.get(f"/threads/{shown['thread']}").json()
+        assert (found["interrupted"], found["state"]) == (listed["id"], how)
+        events = run(client, None, thread=shown["thread"], forwardedProps={"continue": True})
+        assert events[-1]["result"] == "done"
+        assert client.get(f"/threads/{shown['thread']}").json()["interrupted"] == ""
+
+
+def test_a_failed_run_of_a_conversation_is_tried_again(tmp_path):
+    replies = [call("price_of", item="tea"), ModelError("no key"), answer("3.5")]
+    with page_of(replies=replies, store=tmp_path / "runs.db", retries=0) as client:
+        assert run(client)[-1]["type"] == "RUN_ERROR"
+        found = client.get("/threads/t/version").json()
+        assert found["state"] == "failed"
+        assert run(client, None, forwardedProps={"continue": True})[-1]["result"] == "3.5"
+        assert client.get("/threads/t/version").json()["interrupted"] == ""
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["live", "from the journal"])
+def test_a_call_that_a_person_refused_did_not_fail(tmp_path, is_stored):
+    store = tmp_path / "runs.db"
+    with page_of(refund, replies=[call("refund", euros=4), answer("done")], store=store) as client:
+        (interrupt,) = run(client, "pay")[-1]["outcome"]["interrupts"]
+        entry = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": False, "reason": "no"}}
+        events = run(client, None, resume=[entry])
+        if is_stored:
+            events = client.get(f"/runs/{journal.runs(store)[0].id}").json()["events"]
+    (result,) = (event for event in events if event["type"] == "TOOL_CALL_RESULT")
+    assert (result["content"], result["metadata"]["agentkit"]["isRefused"]) == ("Denied: no", True)
+
+
+def roles_of(shown):
+    return [line.split()[0] for line in str(shown).splitlines() if line[:1].strip()]
+
+
+def test_what_show_prints_of_a_pause_and_of_a_refused_call(tmp_path):
+    store = tmp_path / "runs.db"
+    paused = leave(store, call("refund", euros=4))
+    (listed,) = journal.runs(store)
+    assert roles_of(journal.show(listed.id, store=store)) == ["system", "query", "call", "waiting", "total"]
+    agent = JsonAgent(refund, model=ScriptedModel(answer("done")), description="A shop.")
+    agent.run(session=paused.session, approvals={paused.calls[0].id: "too much"}, journal=store)
+    assert roles_of(journal.show(listed.id, store=store)) == ["system", "query", "call", "refused", "answer", "total"]
