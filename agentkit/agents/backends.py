@@ -17,7 +17,7 @@ from ..models.litellm.importing import begin_import
 from ..models.litellm.model import LiteLLMModel
 from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS
 from ..models.offline import OfflineModel
-from ..policies.limits import UNSET
+from ..policies.limits import UNSET, find_limit
 from ..tools.settings import check_timeout
 
 MODEL_VARIABLE = "AGENTKIT_MODEL"
@@ -170,6 +170,8 @@ def _explain_unknown(option: str, names: Iterable[str]) -> str:
     """Return what to do about an option that no model takes, "" for any other one."""
     if option in _FIELD_TERMS:
         return f"Use {_FIELD_TERMS[option]}=..."
+    if limit := find_limit(option):
+        return f"Use limits=Limits({limit}=...)"
     if option in _OTHER_TERMS:
         return _OTHER_TERMS[option]
     if option in RESERVED_PARAMETERS:

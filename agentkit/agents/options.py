@@ -14,7 +14,7 @@ from ..core.labels import USER, Label, with_label
 from ..core.messages import Message, ToolCall, user
 from ..core.parts import Query, read_query
 from ..engine.model import Model
-from ..policies.limits import FLAT_NAMES, Limits
+from ..policies.limits import Limits, find_limit
 from ..policies.pending import Decision, Given, StoredDecision, join_given
 from ..policies.taint.origins import EnclosingCall
 from ..sessions.journal.location import Journal, JournalErrors, JournalLocation, resolve_journal
@@ -129,7 +129,7 @@ class ReplayOptions(TypedDict, total=False):
 
 
 _AGENT_OPTIONS = {option.name for option in fields(Settings)}
-_AGENT_OPTIONS |= {*FLAT_NAMES, "tools", "description", "answer", "fallback_models", "handoffs"}
+_AGENT_OPTIONS |= {"max_steps", "tools", "description", "answer", "fallback_models", "handoffs"}
 
 
 def make_request(agent: Agent, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
@@ -238,6 +238,8 @@ def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> N
         hint = f"Did you mean {close[0]!r}? " if close else ""
         if wrong in _AGENT_OPTIONS:
             hint = f"It is an option of the agent: JsonAgent(..., {wrong}=...). "
+        if "limits" in names and (limit := find_limit(wrong)):
+            hint = f"Write limits=Limits({limit}=...). "
         raise TypeError(f"{method}() got an unexpected option {wrong!r}. {hint}Options: {', '.join(sorted(names))}")
 
 

@@ -129,6 +129,11 @@ FLAT_NAMES = {
 """For each limit that is an option of its own: its name in `Limits`."""
 
 
+def find_limit(option: str) -> str:
+    """Return the name in `Limits` of an option, given as it is or in its own spelling; "" for any other option."""
+    return FLAT_NAMES.get(option, option if option in vars(DEFAULT_LIMITS) else "")
+
+
 def join_limits(outer: Limits, limits: Limits | None, flat: Mapping[str, Any]) -> Limits:
     """Return the limits in `limits=` and in options of their own, with those of `outer` where none is given.
 

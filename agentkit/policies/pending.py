@@ -233,12 +233,11 @@ class PendingInputs:
 
     def answer(self, entry: Pending, value: Any) -> None:
         """Store a valid answer to a question."""
-        for call, asking in self.asking.items():
-            for question in asking.questions:
-                if entry.id == (f"{call}/{question.id}" if question.id else call):
-                    asking.answers[question.id] = value
-                    return
-        self.answers[entry.id] = value
+        call = entry.call.id
+        if call in self.asking:
+            self.asking[call].answers[entry.id.removeprefix(call).removeprefix("/")] = value
+        else:  # of an agent inside a call
+            self.answers[entry.id] = value
 
     def _find_digest(self, identity: str) -> str:
         """Return the digest of a waiting call, also of one inside a tool; "" if it did not wait."""

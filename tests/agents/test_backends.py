@@ -83,6 +83,8 @@ def test_every_option_that_litellm_documents_is_taken() -> None:
     ("option", "remedy"),
     [
         ("instructions", r"Use description=\.\.\."),
+        ("tool_seconds", r"Use limits=Limits\(tool_seconds=\.\.\.\)"),
+        ("tokens", r"Use limits=Limits\(tokens=\.\.\.\)"),
         ("system_prompt", r"Use description=\.\.\."),
         ("output_type", r"Use answer=\.\.\."),
         ("default_model", r"Use model=\.\.\."),

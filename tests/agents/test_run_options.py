@@ -135,6 +135,11 @@ class TestLimits:
             with pytest.raises(DefinitionError, match="the limit is given twice"):
                 world.run(JsonAgent(add, model=ScriptedModel()), "?", **given)
 
+    @pytest.mark.parametrize(("option", "name"), [("tool_timeout", "tool_seconds"), ("tokens", "tokens")])
+    def test_an_option_of_a_run_that_is_a_limit_names_it(self, world, option, name):
+        with pytest.raises(TypeError, match=rf"unexpected option '{option}'. Write limits=Limits\({name}=\.\.\.\)"):
+            world.run(JsonAgent(add, model=ScriptedModel()), "?", **{option: 3})
+
     def test_they_are_shown_as_they_are_given(self):
         assert repr(Limits(steps=3, tokens=None)) == "Limits(steps=3, tokens=None)"
         assert replace(Limits(steps=3), seconds=2) == Limits(steps=3, seconds=2)

@@ -13,11 +13,11 @@ from stacked_runs import flow_of
 from agentkit import InputRequired, JsonAgent, Limits, Paused, Question, RunError, ask_question, tool
 from agentkit.core.ask_person import Person
 from agentkit.core.flow import apply_policies
-from agentkit.core.messages import pending_calls, user
+from agentkit.core.messages import ToolCall, pending_calls, user
 from agentkit.core.pending import Pending
 from agentkit.engine.history import check_history
 from agentkit.events import QuestionAnswered, QuestionAsked, RunEnded, ToolFinished, ToolStarted
-from agentkit.policies.pending import PendingInputs
+from agentkit.policies.pending import AskingCall, PendingInputs
 from agentkit.policies.questions import answer_questions
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.questions import explain_answer
@@ -279,6 +279,15 @@ class TestWhatCannotBe:
         found = sorted(turns.contents[:2])
         assert found[0].startswith("InvalidQuestion: the schema of the question '?' is not valid")
         assert "only references within it" in found[1]
+
+    def test_an_answer_is_stored_with_the_call_that_asked_whatever_the_ids_look_like(self):
+        asking = {"x": AskingCall([Question("a?", id="2")]), "x/2": AskingCall([Question("b?")])}
+        inputs = PendingInputs(asking=asking)
+        for identity, entry in asking.items():
+            [waiting] = entry.list_open(ToolCall(identity, "f"))
+            assert waiting.id == "x/2"
+            inputs.answer(waiting, identity)
+        assert [entry.answers for entry in asking.values()] == [{"2": "x"}, {"": "x/2"}]
 
     def test_outside_of_a_call_nothing_can_be_asked(self):
         with pytest.raises(RunError, match=r"ask_question\('\?'\): no tool call of an agent is in progress here"):
