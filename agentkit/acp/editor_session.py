@@ -26,16 +26,15 @@ from .. import (
     Session,
     ToolCall,
 )
-from ..events import Event
 from ..extend import (
     ContentPart,
-    FrameReader,
     LiveRespondent,
     PersonAnswer,
     Query,
     RunClosed,
     describe_answer_type,
     detect_media_type,
+    draw_frames,
     enclose,
     explain_answer,
     mask,
@@ -144,16 +143,11 @@ class EditorSession:
         self, agent: JsonAgent[Any], client: Any, encoder: UpdateEncoder, query: Query | None, given: dict[str, Any]
     ) -> RunClosed:
         """Run the agent, show what happens, and return the end of the run."""
-        reader = FrameReader()
         updates = list[Any]()
         encoder.closed = None
-
-        def listen(event: Event) -> None:
-            for frame in reader.read(event):
-                updates.extend(encoder.encode(frame))
-
+        listener = draw_frames(lambda frame: updates.extend(encoder.encode(frame)))
         try:
-            stream = agent.astream(query, session=self.session, listeners=[listen], **given)
+            stream = agent.astream(query, session=self.session, listeners=[listener], **given)
             async with aclosing(stream) as events:
                 async for _ in events:
                     if self._is_cancelled:

@@ -19,6 +19,7 @@ from ..extend import (
     Json,
     MarkdownStream,
     Remark,
+    ReplyPiece,
     RequestClosed,
     RequestOpened,
     RunClosed,
@@ -81,7 +82,7 @@ class AguiEncoder:
         yield from _stamp(self._begin(None))
 
     def _events(self, frame: Frame) -> Iterator[Json]:
-        if not isinstance(frame, ThoughtPiece | RunOpened) and self._open_thought:
+        if not isinstance(frame, ThoughtPiece | ReplyPiece | RunOpened) and self._open_thought:
             yield from self._end_thought()
         match frame:
             case RunOpened():

@@ -13,6 +13,9 @@ from agentkit.acp.updates import UpdateEncoder
 from agentkit.extend import (
     LiveView,
     Remark,
+    ReplyPiece,
+    RunOpened,
+    ThoughtPiece,
     astream_frames,
     decode_frame,
     draw_frames,
@@ -176,3 +179,15 @@ def test_what_a_paused_run_waits_for_is_read_back(tmp_path):
         JsonAgent(tool, model=ScriptedModel(call("send", to="ann"))).run("?", listeners=[draw_frames(frames.append)])
     assert frames[-1].pending[0].is_approval
     assert [decode_frame(json.loads(json.dumps(encode_frame(frame)))) for frame in frames] == frames
+
+
+def test_a_thought_on_the_page_is_one_text_while_another_agent_writes():
+    encoder = AguiEncoder("thread", "run")
+    frames = [
+        RunOpened("", "1", "?", "m"),
+        ThoughtPiece("", "I "),
+        ReplyPiece("sums", "words"),
+        ThoughtPiece("", "see"),
+    ]
+    kinds = [event["type"] for frame in frames for event in encoder.encode(frame)]
+    assert kinds.count("REASONING_START") == 1
