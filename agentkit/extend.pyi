@@ -62,6 +62,9 @@ from .engine.model import Delta as Delta
 from .engine.model import Model as Model
 from .engine.model import Reply as Reply
 from .engine.model import Request as Request
+from .models.local import fetch_model as fetch_model
+from .models.local import find_model_file as find_model_file
+from .models.local import list_model_files as list_model_files
 from .policies.consult import Consult as Consult
 from .policies.limits import Budget as Budget
 from .policies.pending import Decision as Decision

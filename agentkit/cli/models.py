@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from agentkit import models
+from agentkit import extend
 
 PROVIDERS = {
     "openai": (("OPENAI_API_KEY",), "openai/gpt-4o-mini"),
@@ -72,7 +72,7 @@ def list_server_models(address: str, key: str, name: str) -> list[str] | None:
 
 def name_of_file(path: Path) -> str:
     """Return the name with which an agent uses a GGUF file: without its folder where that is enough."""
-    is_found = models.find_model_file(path.stem) == path.resolve()
+    is_found = extend.find_model_file(path.stem) == path.resolve()
     return f"local/{path.stem if is_found else path}"
 
 
@@ -90,7 +90,7 @@ def models_command(context: click.Context, as_json: bool) -> None:
     entries: list[dict[str, Any]] = [{"provider": "offline", "missing": [], "model": "offline"}]
     for name, (_, example) in PROVIDERS.items():
         entries.append({"provider": name, "missing": missing_variables(name), "model": example})
-    files = [(name_of_file(path), path.stat().st_size) for path in models.list_model_files()]
+    files = [(name_of_file(path), path.stat().st_size) for path in extend.list_model_files()]
     found = {title: list_server_models(*place[:3]) for title, place in LOCAL_SERVERS.items()}
     servers = [
         {"server": title, "models": [LOCAL_SERVERS[title][3].format(name) for name in names]}
@@ -131,5 +131,5 @@ def get_command(source: str, sha256: str | None) -> None:
             bar.update(percent - shown)
             shown = percent
 
-        path = models.fetch_model(source, sha256=sha256, progress=show)
+        path = extend.fetch_model(source, sha256=sha256, progress=show)
     click.echo(f'{path}\nUse it: model="local/{path.stem}"')

@@ -8,7 +8,4 @@ from ..engine.model import ToolCallDelta as ToolCallDelta
 from .litellm.importing import tune as tune
 from .litellm.model import LiteLLMModel as LiteLLMModel
 from .local import LocalModel as LocalModel
-from .local import fetch_model as fetch_model
-from .local import find_model_file as find_model_file
-from .local import list_model_files as list_model_files
 from .offline.model import OfflineModel as OfflineModel

@@ -332,7 +332,7 @@ def _open_engine(path: str, threads: int, num_ctx: int | None) -> _Engine:
 
 
 MAX_STRING_CHARS = 600
-MAX_ITEMS = 12
+MAX_LIST_ITEMS = 12
 _UNENFORCED = ("pattern", "multipleOf", "description", "default", "title", "examples")
 
 
@@ -352,7 +352,7 @@ def _bound_once(schema: str) -> JsonSchema:
                 del node["minLength"]
             node["maxLength"] = min(node.get("maxLength", MAX_STRING_CHARS), MAX_STRING_CHARS)
         if "array" in kinds and "prefixItems" not in node:
-            node["maxItems"] = min(node.get("maxItems", MAX_ITEMS), max(MAX_ITEMS, node.get("minItems", 0)))
+            node["maxItems"] = min(node.get("maxItems", MAX_LIST_ITEMS), max(MAX_LIST_ITEMS, node.get("minItems", 0)))
         return node
 
     return rebuild(json.loads(schema), bound)

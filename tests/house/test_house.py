@@ -57,6 +57,7 @@ LAZY = {
     "requests",
     "urllib3",
     "certifi",
+    "xllamacpp",
     "openapi.tools",
 }
 """What may be imported inside a function: litellm, what is slow to import, and optional extras."""

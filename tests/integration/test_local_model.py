@@ -14,7 +14,8 @@ from agentkit import JsonAgent, LimitExceeded, ModelError, NoAnswer, Paused, Ses
 from agentkit.core.messages import user
 from agentkit.engine.history import repair_history
 from agentkit.engine.model import TextDelta
-from agentkit.models import LocalModel, Request, fetch_model
+from agentkit.extend import fetch_model
+from agentkit.models import LocalModel, Request
 from agentkit.tools.final_answer import make_answer_tool
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,14 @@ import pytest
 from agentkit import DefinitionError, JsonAgent, ModelError, ToolRegistry
 from agentkit.agents.backends import Backends
 from agentkit.core.messages import assistant, user
-from agentkit.models import LocalModel, Request, fetch_model, list_model_files
-from agentkit.models.local import find_model_file, find_projector, read_context_length
+from agentkit.models import LocalModel, Request
+from agentkit.models.local import (
+    fetch_model,
+    find_model_file,
+    find_projector,
+    list_model_files,
+    read_context_length,
+)
 from agentkit.tools.final_answer import make_answer_tool
 
 
