@@ -83,6 +83,10 @@ class Module(NamedTuple):
     is_face: bool
 
 
+def called_name(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
 @cache
 def read_module(path: Path) -> Module:
     package = ["agentkit", *path.relative_to(PACKAGE).parts[:-1]]
@@ -103,7 +107,7 @@ def read_module(path: Path) -> Module:
                 imports |= {(name.split(".")[1], name) for name in names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             named.add((node.value.partition(":")[0], ""))
-        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and node.args:
+        elif isinstance(node, ast.Call) and node.args and "import_module" in called_name(node):
             whole = getattr(node.args[0], "value", "")
             if isinstance(whole, str) and whole.startswith("agentkit."):
                 imports.add((whole.split(".")[1], whole))
