@@ -6,6 +6,7 @@
 - `chaos(model, seed)`: a model that fails at random, reproducibly.
 - `agent.run(query, record="run.jsonl")` and `agent.replay("run.jsonl")`: record a real run, replay it without a
   model; the fixture `recorded_run` of the pytest plugin does both.
+- `check_store(make_store)`: checks that a store of runs of your own keeps the promises of `agentkit.extend.Store`.
 
 A reply is data: a text, `call("add", a=2, b=3)`, `answer("It is 5.")`, several calls at once (`calls(call(...),
 call(...))`), a dict `{"content": ..., "tool_calls": [{"name": ..., "arguments": {...}}]}`, or a function of the
@@ -17,5 +18,16 @@ from ..sessions.recordings import Recording, ReplayDiffers
 from .faulty_model import chaos
 from .scripted import ScriptedModel, answer, call, calls
 from .server import ModelServer
+from .store_checks import check_store
 
-__all__ = ["ModelServer", "Recording", "ReplayDiffers", "ScriptedModel", "answer", "call", "calls", "chaos"]
+__all__ = [
+    "ModelServer",
+    "Recording",
+    "ReplayDiffers",
+    "ScriptedModel",
+    "answer",
+    "call",
+    "calls",
+    "chaos",
+    "check_store",
+]

@@ -41,6 +41,7 @@ EXAMPLES = {
         "returned: .*ada@",
         "read: .*<address>",
     ],
+    "own_store.py": ["the store keeps its promises\n5\n1 finished"],
     "quickstart.py": ["15% of 2,340.*\n    351.0", "days_between .*: 34"],
     "research.py": [
         "moderate rain",

@@ -140,6 +140,9 @@ INSERT_CUT = insert("cut", replace=True)
 INSERT_STEP = insert("steps", replace=True)
 INSERT_SETUP = insert("setups")
 INSERT_CONVERSATION = "INSERT INTO conversations (id, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
+NAME_CONVERSATION = (
+    "INSERT INTO conversations (id, name) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name"
+)
 RELEASE_NAME = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
 INSERT_RUN = """
 INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin)
@@ -182,7 +185,7 @@ def statements_of(record: Record) -> Iterator[Statement]:
         case StepBegun(step, call, name, arguments, number, begun, run, _, check):
             yield INSERT_STEP, (run, step, call, name, number, arguments, begun, None, None, check)
         case MessageWritten(place, body, key, check):
-            yield INSERT_MESSAGE, (key, place, body, check)
+            yield INSERT_MESSAGE, (key, place, body, digest(place, body) if check is None else check)
         case StateWritten(body, key):
             yield UPDATE_STATE, (body, key)
         case ConversationCut(place, key):
@@ -195,7 +198,7 @@ def statements_of(record: Record) -> Iterator[Statement]:
             yield DELETE_STEP, (run, step, call)
         case ConversationNamed(name, key):
             yield RELEASE_NAME, (name, key)
-            yield INSERT_CONVERSATION, (key, name)
+            yield NAME_CONVERSATION, (key, name)
         case RunBegun(run, query, model, first, begun, key, setup, origin):
             identity = None if setup is None else f"{digest('', setup):016x}"
             yield INSERT_CONVERSATION, (key, None)
