@@ -192,7 +192,7 @@ def check_runs(store: Store, make_store: MakeStore) -> None:  # noqa: ARG001
         promise([run.id for run in store.runs(wanted)] == expected, f"runs({wanted}) returns the newest first")
 
 
-def check_names(store: Store, make_store: MakeStore) -> None:
+def check_claims(store: Store, make_store: MakeStore) -> None:
     first = new_key()
     second = new_key()
     name = f"Ada {secrets.token_hex(4)}"
@@ -307,7 +307,7 @@ CHECKS: Sequence[Callable[[Store, MakeStore], None]] = (
     check_records,
     check_atomic,
     check_runs,
-    check_names,
+    check_claims,
     check_leases,
     check_lost_leases,
     check_removal,
