@@ -83,6 +83,40 @@ def test_the_client_of_ag_ui_drives_an_agent():
     assert found["failed"]["seen"].count("RUN_ERROR") == 1
 
 
+@pytest.mark.integration
+@pytest.mark.timeout(100)
+def test_two_users_and_two_processes_on_one_journal_with_the_client_of_ag_ui(tmp_path):
+    require("@ag-ui/client")
+    ports = [free_port(), free_port()]
+    code = (
+        "import sys, uvicorn, web_shop, agentkit.web\n"
+        "app = agentkit.web.agui(web_shop.agent, journal=sys.argv[2], user=lambda request: request.headers.get('x-user'))\n"
+        "uvicorn.run(app, port=int(sys.argv[1]), log_level='warning')"
+    )
+    serve = [[sys.executable, "-c", code, str(port), tmp_path / "runs.db"] for port in ports]
+    servers = [subprocess.Popen(command, env=ENVIRONMENT, cwd=HERE) for command in serve]
+    try:
+        for port in ports:
+            wait_until_open(port)
+        command = ["node", HERE / "agui_users.mjs", MODULES, *(f"http://127.0.0.1:{port}/" for port in ports)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    finally:
+        for server in servers:
+            server.terminate()
+            server.wait()
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "409" in found["stolen"]["failure"]
+    assert "401" in found["nobody"]["failure"]
+    assert found["eve"]["result"] == "You wrote 5 characters."
+    assert found["approved"]["result"] == "It is done: 4.0 euros went to Ada"
+    assert "409" in found["late"]["failure"]
+    assert "too late" in found["late"]["failure"]
+    assert found["next"]["result"] == "You wrote 5 characters."
+    ran, busy = sorted(found["both"], key=lambda text: text != "ran")
+    assert (ran, "409" in busy) == ("ran", True)
+
+
 def draw(*trees):
     """Return the elements and the texts that the page makes of trees of Markdown."""
     page = HERE.parents[1] / "agentkit" / "web" / "page" / "markdown.js"
