@@ -21,7 +21,7 @@ from ..engine.model import Model
 from ..engine.result import Result, RunFinished
 from ..policies.answer_checks import Check
 from ..policies.consult import Decide
-from ..policies.limits import DEFAULT_LIMITS, UNSET, Limits, join_limits
+from ..policies.limits import DEFAULT_LIMITS, UNSET, Limits
 from ..policies.questions import Respondents
 from ..policies.retries import WAITS
 from ..policies.taint.policy import UntrustedSetting
@@ -63,6 +63,7 @@ from .spec import (
     ToolMode,
     ToolSelector,
     ToolThread,
+    join_limits,
     list_listeners,
     take_flat_limits,
 )

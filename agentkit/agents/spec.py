@@ -17,7 +17,7 @@ from ..core.masking import MaskedDict, masked_repr
 from ..engine.model import Model
 from ..policies.answer_checks import Check, check_arity
 from ..policies.consult import Decide
-from ..policies.limits import FLAT_NAMES, Limits, join_limits
+from ..policies.limits import FLAT_NAMES, NO_LIMITS, Limits
 from ..policies.questions import Respondents
 from ..policies.taint.policy import UntrustedSetting
 from ..sessions.journal.location import JournalLocation
@@ -208,6 +208,24 @@ class SpecPart(Generic[V]):
 
 
 _assignments = threading.Lock()
+
+
+def join_limits(outer: Limits, limits: Limits | None, flat: Mapping[str, Any]) -> Limits:
+    """Return the limits in `limits=` and in options of their own, with those of `outer` where none is given.
+
+    Raises:
+        DefinitionError: `limits` is something else, or a limit is given in both ways.
+    """
+    if limits is not None and not isinstance(limits, Limits):
+        raise DefinitionError(f"limits must be Limits(tokens=..., seconds=...) or None, got {limits!r:.80}")
+    own = NO_LIMITS if limits is None else limits
+    for option, name in FLAT_NAMES.items():
+        if option in flat and limits is not None and name in limits.given:
+            raise DefinitionError(
+                f"{option}={flat[option]!r} and Limits({name}={limits.given[name]!r}): the limit is given twice. "
+                f"Leave {option}= out."
+            )
+    return replace(own, **{FLAT_NAMES[option]: value for option, value in flat.items()}).inherit(outer)
 
 
 def take_flat_limits(options: dict[str, Any], *, warns: Callable[[str], None] | None = None) -> dict[str, Any]:

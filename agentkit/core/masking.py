@@ -60,6 +60,8 @@ _KEYS = re.compile(
     """,
     re.VERBOSE,
 )
+_MIN_KEY_CHARS = len("://:x@")
+"""The shortest text with the form of a key: a password in a URL."""
 _REPLACEMENT = r"\g<bearer>\g<user>\g<begin>***\g<end>"
 _SCHEME = re.compile(r"(?:basic|bearer|digest|negotiate|token|apikey) +(\S+)", re.IGNORECASE)
 """The value of an Authorization header: the scheme is no secret."""
@@ -127,6 +129,12 @@ def mask_data(data: Any) -> Any:
     Mask data before it is written as JSON: the text of a secret in JSON can differ from the secret.
     """
     return _mask_value(data, _known_secrets())
+
+
+def mask_each(items: Iterable[Any]) -> Iterator[Any]:
+    """Mask each of several values as `mask_data` does; the secrets are looked up once for all of them."""
+    known = _known_secrets()
+    return (_mask_value(item, known) for item in items)
 
 
 def mask_exception(error: BaseException, *, outer: BaseException | None = None) -> None:
@@ -201,6 +209,8 @@ def _mask_text(text: str, known: _Secrets) -> str:
     if "%" in text or "&" in text:
         for secret in known.plain:
             text = _escaped(secret).sub("***", text)
+    if len(text) < _MIN_KEY_CHARS or not _KEYS.search(text):
+        return text
     return _KEYS.sub(_REPLACEMENT, text)
 
 

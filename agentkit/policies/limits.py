@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
@@ -132,24 +132,6 @@ FLAT_NAMES = {
 def find_limit(option: str) -> str:
     """Return the name in `Limits` of an option, given as it is or in its own spelling; "" for any other option."""
     return FLAT_NAMES.get(option, option if option in vars(DEFAULT_LIMITS) else "")
-
-
-def join_limits(outer: Limits, limits: Limits | None, flat: Mapping[str, Any]) -> Limits:
-    """Return the limits in `limits=` and in options of their own, with those of `outer` where none is given.
-
-    Raises:
-        DefinitionError: `limits` is something else, or a limit is given in both ways.
-    """
-    if limits is not None and not isinstance(limits, Limits):
-        raise DefinitionError(f"limits must be Limits(tokens=..., seconds=...) or None, got {limits!r:.80}")
-    own = NO_LIMITS if limits is None else limits
-    for option, name in FLAT_NAMES.items():
-        if option in flat and limits is not None and name in limits.given:
-            raise DefinitionError(
-                f"{option}={flat[option]!r} and Limits({name}={limits.given[name]!r}): the limit is given twice. "
-                f"Leave {option}= out."
-            )
-    return replace(own, **{FLAT_NAMES[option]: value for option, value in flat.items()}).inherit(outer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from agentkit.core.masking import (
     iterate_causes,
     mask,
     mask_data,
+    mask_each,
     mask_exception,
     mask_pieces,
 )
@@ -477,3 +478,22 @@ def test_a_secret_deep_in_settings_is_masked(settings):
 def test_what_is_not_a_secret_in_settings_is_shown():
     settings = {"api_base": "https://models.example/v1?x=k3y-number-one", "stop": ["k3y-number-one"], "timeout": 5}
     assert "k3y-number-one" in repr(MaskedDict(settings))
+
+
+def test_several_values_are_masked_with_one_look_at_the_environment(monkeypatch):
+    class Counted(dict):
+        reads = 0
+
+        def __iter__(self):
+            Counted.reads += 1
+            return super().__iter__()
+
+    monkeypatch.setattr(os, "environ", Counted(os.environ, MY_API_KEY="the-secret-of-4711"))
+    lines = [{"text": f"{number}: the-secret-of-4711"} for number in range(100)]
+    assert [*mask_each(lines)] == [{"text": f"{number}: ***"} for number in range(100)] == [*map(mask_data, lines)]
+    assert Counted.reads == 1 + len(lines)
+
+
+@pytest.mark.parametrize("text", ["://:x@", "http://u:x@h"])
+def test_the_shortest_password_in_an_address_is_masked(text):
+    assert mask(text) == text.replace(":x@", ":***@")

@@ -22,7 +22,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from ...core.errors import DENIED, RunError, is_denied
-from ...core.masking import mask_data
+from ...core.masking import mask_each
 from ...core.messages import Message, Usage, calls_of
 from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
@@ -62,14 +62,15 @@ def lines_of(records: Iterable[Record]) -> Iterator[Line]:
             yield {name: value for name, value in to_line(record).items() if name not in OF_JOURNALS}
 
 
-def encode_line(line: Line) -> str:
-    """Return a line of the file, with masked secrets; raise `TypeError` or `ValueError` for what is not JSON."""
-    return json.dumps(mask_data(line), ensure_ascii=False) + "\n"
+def encode_lines(lines: Iterable[Line]) -> str:
+    """Return lines of the file, with masked secrets; raise `TypeError` or `ValueError` for what is not JSON."""
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    return "".join(f"{encode(line)}\n" for line in mask_each(lines))
 
 
 def write_lines(path: str | os.PathLike[str], lines: Iterable[Line]) -> None:
     """Replace a file, atomically; a text that is not valid Unicode is escaped."""
-    write_atomically(Path(path), "".join(map(encode_line, lines)).encode(errors="backslashreplace"))
+    write_atomically(Path(path), encode_lines(lines).encode(errors="backslashreplace"))
 
 
 @contextmanager
@@ -94,20 +95,21 @@ class RecordFile:
 
     def append(self, records: Sequence[Record]) -> None:
         """Write the records of a journal."""
-        self._write(map(encode_line, lines_of(records)))
+        self._write(lines_of(records))
 
     def write(self, kind: str, **data: Any) -> None:
         """Write one line; what is not JSON becomes text."""
-        self._write([encode_line(to_jsonable_python({"kind": kind, **data}, fallback=str))])
+        self._write([to_jsonable_python({"kind": kind, **data}, fallback=str)])
 
     def close(self) -> None:
         """Close the file; what could not be written before is lost."""
         with suppress(OSError):
             self._file.close()
 
-    def _write(self, lines: Iterable[str]) -> None:
+    def _write(self, lines: Iterable[Line]) -> None:
+        text = encode_lines(lines)
         with self._errors():
-            self._file.write("".join(lines))
+            self._file.write(text)
             self._file.flush()
 
     @contextmanager
