@@ -25,6 +25,7 @@ from .core.flow import Flow as Flow
 from .core.flow import around as around
 from .core.flow import ask as ask
 from .core.host import find_versions as find_versions
+from .core.http_guard import LOOPBACK_HOSTS as LOOPBACK_HOSTS
 from .core.http_guard import MAX_BODY_BYTES as MAX_BODY_BYTES
 from .core.http_guard import AsgiApp as AsgiApp
 from .core.http_guard import Guard as Guard

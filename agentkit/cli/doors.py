@@ -44,7 +44,10 @@ def _connect(**server: Any) -> Any:
 @click.command("web")
 @click.argument("target", required=False)
 @agent_options
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="The port on 127.0.0.1.")
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="The port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address; 0.0.0.0 for all of this machine.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Another name that browsers reach it by.")
+@click.option("--root-path", default="", metavar="PATH", help="The prefix of the address behind a reverse proxy.")
 @click.option(
     "--token",
     default="",
@@ -54,20 +57,43 @@ def _connect(**server: Any) -> Any:
     help="The token in the address. Without it, a new random one.",
 )
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in the browser.")
-def web_command(target: str | None, journal: Path | None, port: int, token: str, opens: bool, **settings: Any) -> None:
+def web_command(
+    target: str | None,
+    journal: Path | None,
+    port: int,
+    token: str,
+    opens: bool,
+    host: str,
+    hosts: Sequence[str],
+    root_path: str,
+    **settings: Any,
+) -> None:
     """Serve a page for an agent on 127.0.0.1.
 
     TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
-    conversations are kept, and a run that was interrupted with the server can continue.
+    conversations are kept, and a run that was interrupted with the server can continue.  With --host other machines
+    reach the page; anyone with the printed address can use the agent.
     """
     agent = choose_agent(target, journal=journal, **settings)
 
     def announce(address: str) -> None:
-        print_note(f"open {address}")
+        click.echo(f"open {address}", err=True)  # not masked: the token is what the person needs
         if opens:
             webbrowser.open(address)
 
-    agentkit.web.serve(agent, port=port, journal=journal, token=token, announce=announce)
+    try:
+        agentkit.web.serve(
+            agent,
+            port=port,
+            journal=journal,
+            token=token,
+            announce=announce,
+            host=host,
+            hosts=hosts,
+            root_path=root_path,
+        )
+    except agentkit.DefinitionError as error:
+        raise click.UsageError(str(error)) from error
 
 
 DB_HELP = "The database: postgresql://USER@HOST/DATABASE, or on one machine sqlite:///runs.db."

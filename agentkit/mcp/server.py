@@ -7,8 +7,9 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from contextvars import Context as EmptyContext
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -369,9 +370,13 @@ def make_app(
     token: str = "",
     user: OfRequest | None = None,
     allow_origins: Sequence[str] = (),
+    path: str = "/mcp",
     **options: Any,
-) -> Starlette:
+) -> AsgiApp:
     """Return the server as an ASGI application, which answers at `/mcp`.
+
+    It can be mounted in another application, which need not forward its lifespan: `Mount("/tools", make_app(tools))`
+    answers at `/tools/mcp`.
 
     Args:
         tools: As for `make_server`.
@@ -383,6 +388,7 @@ def make_app(
             signed-in user, None for a request that is refused.  A session, and a call that waits for an answer, belong
             to their user.
         allow_origins: The origins of pages that may send requests from a browser, beside those of this machine.
+        path: The path at which it answers; "/" for that of the mount.
         options: As for `make_server`; `deps` may be a function of the request.
 
     Raises:
@@ -394,20 +400,70 @@ def make_app(
         raise DefinitionError(f"serve(token=...): expected at least {MIN_TOKEN_CHARS} characters, got {len(token)}")
     names = [f"[{entry}]" if ":" in entry else entry for entry in dict.fromkeys([*LOOPBACK, host, *hosts])]
     own = [f"{scheme}://{entry}:*" for scheme in ("http", "https") for entry in names]
-    app = make_server(tools, **options).streamable_http_app(
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard checks
-        max_request_body_size=MAX_BODY_BYTES,
-    )
-    app.add_middleware(_OfUser)
-    app.add_middleware(
-        Guard,
+    server = make_server(tools, **options)
+
+    def build() -> Starlette:
+        return server.streamable_http_app(
+            streamable_http_path=path,
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard checks
+            max_request_body_size=MAX_BODY_BYTES,
+        )
+
+    return Guard(
+        _OfUser(_Mountable(build)),
         hosts=names,
         allow_origins=[*own, *allow_origins],
         token=token,
         user=user,
         make_request=Request,
     )
-    return app
+
+
+class _Mountable:
+    """The SDK's app, begun by the lifespan of the server or, where an outer app does not forward it, by a request.
+
+    Args:
+        build: Makes an app of the SDK, which can be begun once: each event loop gets its own.
+    """
+
+    def __init__(self, build: Callable[[], Starlette]) -> None:
+        self._build = build
+        self._app: Starlette | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._begun = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        loop = asyncio.get_running_loop()
+        if scope["type"] == "lifespan":
+            self._app = self._build()
+            self._loop = loop
+            self._begun = asyncio.Event()
+            self._begun.set()
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._loop = None
+            return
+        if self._loop is not loop:
+            self._app = self._build()
+            self._loop = loop
+            self._begun = asyncio.Event()
+            self._task = loop.create_task(self._keep(self._app, self._begun), context=EmptyContext())
+        begun = self._begun
+        app = self._app
+        await begun.wait()
+        assert app is not None
+        await app(scope, receive, send)
+
+    async def _keep(self, app: Starlette, begun: asyncio.Event) -> None:
+        """Hold the lifespan of the app open until the event loop ends."""
+        try:
+            async with app.router.lifespan_context(app):
+                begun.set()
+                await asyncio.Event().wait()
+        finally:
+            begun.set()
 
 
 class _OfUser:

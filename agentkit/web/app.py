@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from .. import AgentkitError, DefinitionError, JsonAgent, Session
-from ..extend import Guard, OfRequest, Place, call_with_request, is_function, mask, user_of
+from ..extend import LOOPBACK_HOSTS, AsgiApp, Guard, OfRequest, Place, call_with_request, is_function, mask, user_of
 from .api import (
     CORSMiddleware,
     JSONResponse,
@@ -236,8 +236,11 @@ def serve(
     journal: Place | None = None,
     token: str = "",
     announce: Callable[[str], object] = print,
+    host: str = HOST,
+    hosts: Sequence[str] = (),
+    root_path: str = "",
 ) -> None:
-    """Serve the page for `agent` on 127.0.0.1 until the process is interrupted.
+    """Serve the page for `agent` until the process is interrupted.
 
     Args:
         agent: The agent.
@@ -245,11 +248,44 @@ def serve(
         journal: The journal that keeps the conversations; default: the agent's, else they live as long as the process.
         token: The token in the address; default: a new random one.
         announce: Receives the address.
+        host: The address to listen on; "0.0.0.0" for all of this machine.
+        hosts: More names under which a browser reaches the page, such as that of a reverse proxy.
+        root_path: The prefix of the page's address behind a reverse proxy, which may remove it or not: "/shop".
+
+    Raises:
+        DefinitionError: The prefix does not begin with a slash.
     """
+    prefix = root_path.rstrip("/")
+    if prefix and not prefix.startswith("/"):
+        raise DefinitionError(f'root_path: expected a path such as "/shop", got {root_path!r}')
     token = token or secrets.token_urlsafe(18)
-    app = web_app(agent, token=token, hosts=[f"{HOST}:{port}", f"localhost:{port}"], journal=journal)
-    announce(f"http://{HOST}:{port}/?token={token}")
-    uvicorn.run(app, host=HOST, port=port, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
+    shown = HOST if host in ANY_ADDRESS else f"[{host}]" if ":" in host else host
+    app = web_app(
+        agent,
+        token=token,
+        hosts=[*LOOPBACK_HOSTS, shown, *hosts],
+        allow_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
+        journal=journal,
+    )
+    announce(f"http://{shown}:{port}{prefix}/?token={token}")
+    served: Any = under_prefix(app, prefix) if prefix else app
+    uvicorn.run(served, host=host, port=port, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
+
+
+ANY_ADDRESS = ("0.0.0.0", "::")
+
+
+def under_prefix(app: AsgiApp, prefix: str) -> AsgiApp:
+    """Return an app that answers under a prefix, whether the proxy in front of it has removed the prefix or not."""
+
+    async def prefixed(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            path = scope["path"]
+            whole = path if path == prefix or path.startswith(f"{prefix}/") else prefix + path
+            scope = {**scope, "root_path": prefix, "path": whole}
+        await app(scope, receive, send)
+
+    return prefixed
 
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

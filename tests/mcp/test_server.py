@@ -8,9 +8,11 @@ from functools import partial
 
 import mcp_types as types
 import pytest
+from fastapi import FastAPI
 from mcp import Client
 from pydantic import BaseModel
 from servers import wait_until_nothing_is_left
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from agentkit import DefinitionError, Injected, JsonAgent, JsonTool, RunContext, ToolRegistry, ask_question, tool
@@ -357,6 +359,26 @@ def test_a_session_belongs_to_its_user():
             for user in ("ada", "eve")
         }
     assert found == {"ada": 200, "eve": 404}
+
+
+@pytest.mark.parametrize("framework", ["Starlette", "FastAPI"])
+@pytest.mark.parametrize("token", ["", "t" * 16], ids=["no token", "token"])
+@pytest.mark.parametrize(("mount", "path"), [("/tools", "/mcp"), ("/tools/mcp", "/")])
+def test_the_app_is_mounted_in_another_one(framework, token, mount, path):
+    outer = FastAPI() if framework == "FastAPI" else Starlette()
+    outer.mount(mount, make_app([add], token=token, path=path))
+    given = {"Authorization": f"Bearer {token}"} if token else {}
+    address = mount + path if path != "/" else f"{mount}/"
+    with TestClient(outer, base_url="http://127.0.0.1:8000") as client:  # whose lifespan is not that of the mounted app
+        began = client.post(address, json=HELLO, headers={**ACCEPT, **given})
+        assert (began.status_code, "serverInfo" in began.text) == (200, True)
+        session = {"mcp-session-id": began.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        listed = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        assert '"add"' in client.post(address, json=listed, headers={**ACCEPT, **given, **session}).text
+        if token:
+            assert client.post(address, json=HELLO, headers=ACCEPT).status_code == 401
+    with TestClient(outer, base_url="http://127.0.0.1:8000") as client:  # another event loop
+        assert client.post(address, json=HELLO, headers={**ACCEPT, **given}).status_code == 200
 
 
 def test_http_takes_no_body_that_is_too_large_or_no_json():

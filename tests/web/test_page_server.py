@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 import agentkit.web
@@ -16,6 +19,7 @@ from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views.markdown import parse_markdown
 from agentkit.web import agui, web_app
+from agentkit.web.app import under_prefix
 
 TOKEN = "a-token"
 HOST = "127.0.0.1:8080"
@@ -277,6 +281,32 @@ def test_what_is_listed_is_masked(tmp_path):
         run_id = journal.runs(store)[0].id
         for path in ("/runs", "/threads", f"/runs/{run_id}", f"/runs/{run_id}/requests/1", "/threads/t/requests/r1/1"):
             assert "correct-horse" not in client.get(path).text
+
+
+@pytest.mark.parametrize("framework", [Starlette, FastAPI])
+@pytest.mark.parametrize("how", [{"token": TOKEN}, {"user": lambda request: request.headers.get("x-user")}])
+def test_the_page_and_ag_ui_are_mounted_in_another_app(framework, how):
+    outer = framework()
+    outer.mount("/shop/page", web_app(JsonAgent(price_of, model=ScriptedModel(answer("hi"))), **how))
+    outer.mount("/shop/agent", agui(JsonAgent(price_of, model=ScriptedModel(answer("hi")))))
+    client = TestClient(outer, headers={"authorization": f"Bearer {TOKEN}", "x-user": "ada"})
+    page = client.get("/shop/page/").text
+    addresses = re.findall(r'(?:href|src)="([^"#]+)"', page)
+    assert addresses
+    for address in addresses:
+        if not address.startswith("data:"):
+            assert client.get(f"/shop/page/{address}").status_code == 200
+    body = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "?"}]}
+    for path in ("/shop/page/agui", "/shop/agent/"):
+        assert '"result": "hi"' in client.post(path, json=body).text
+    assert TestClient(outer).get("/shop/page/info").status_code == 401
+    assert TestClient(outer).get("/shop/page/assets/app.js").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/shop/info", "/info"], ids=["the proxy keeps the prefix", "the proxy removes it"])
+def test_the_page_behind_a_prefix(path):
+    page = web_app(JsonAgent(price_of, model=ScriptedModel()), token=TOKEN)
+    assert TestClient(under_prefix(page, "/shop"), headers=HEADERS).get(path).status_code == 200
 
 
 def leave(store, *replies, session=None, tools=(refund,), **settings):

@@ -1,12 +1,13 @@
 """`agentkit web` serves the agent that the command line names."""
 
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -31,6 +32,8 @@ def fetch(request):
         try:
             with urlopen(request, timeout=60) as response:
                 return response.read()
+        except HTTPError:
+            raise
         except URLError:
             time.sleep(0.05)
 
@@ -62,6 +65,39 @@ def test_it_prints_the_address_serves_the_agent_and_ends_with_an_interrupt(app, 
         rest = server.communicate()[1]
     assert "Traceback" not in rest
     assert not [*tmp_path.glob("*.db")], "without --journal, nothing is written"
+
+
+def test_the_page_behind_a_proxy_and_a_tunnel(app, tmp_path, unused_port):
+    options = ["--no-open", "--port", str(unused_port), "--root-path", "/shop", "--allow-host", "shop.example"]
+    command = [sys.executable, "-m", "agentkit.cli", "web", f"{app}:agent", *options]
+    token = "a-token-of-the-page"
+    environment = {**os.environ, "AGENTKIT_WEB_TOKEN": token}
+    server = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        line = server.stderr.readline()
+        assert line == f"open http://127.0.0.1:{unused_port}/shop/?token={token}\n", "the token is not masked"
+
+        def status(path, **headers):
+            given = {"authorization": f"Bearer {token}", **headers}
+            request = Request(f"http://127.0.0.1:{unused_port}{path}", headers=given)
+            try:
+                return 200, fetch(request).decode()
+            except HTTPError as error:
+                return error.code, error.read().decode()
+
+        for path in ("/shop/info", "/info"):
+            assert status(path, Host="shop.example", Origin="https://shop.example")[0] == 200
+        assert status("/info", Host="localhost:9000")[0] == 200, "ssh -L 9000:localhost:8080"
+        for refused in ({"Host": "other.example"}, {"Origin": "https://other.example"}):
+            assert "--allow-host" in status("/info", **refused)[1]
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.communicate()
+
+
+def test_a_prefix_without_a_slash_is_refused(app):
+    done = CliRunner().invoke(main, ["web", f"{app}:agent", "--no-open", "--root-path", "shop"])
+    assert (done.exit_code, "root_path: expected a path such as" in done.output) == (2, True), done.output
 
 
 @pytest.mark.parametrize(
