@@ -128,11 +128,11 @@ from .sessions.records import TextStored as TextStored
 from .sessions.records import fold as fold
 from .sessions.records import from_line as from_line
 from .sessions.records import to_line as to_line
+from .sessions.session import StoredConversation as StoredConversation
+from .sessions.session import find_conversation as find_conversation
+from .sessions.session import frames_of_journaled_run as frames_of_journaled_run
+from .sessions.session import list_conversations as list_conversations
 from .sessions.session import read_saved as read_saved
-from .sessions.stored_conversation import StoredConversation as StoredConversation
-from .sessions.stored_conversation import find_conversation as find_conversation
-from .sessions.stored_conversation import frames_of_journaled_run as frames_of_journaled_run
-from .sessions.stored_conversation import list_conversations as list_conversations
 from .tools.definition import Definition as Definition
 from .tools.execution.call import BoundCall as BoundCall
 from .tools.execution.call_tools import CallTools as CallTools

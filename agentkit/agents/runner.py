@@ -33,8 +33,7 @@ from ..engine.result import Result, RunFinished, RunStarted
 from ..sessions.journal.policy import journal_policy, outcome_of_error, repeat_answer
 from ..sessions.journal.setup import Setup
 from ..sessions.journal.writer import JournalWriter
-from ..sessions.persistence import conversation_in, open_journal, open_recording
-from ..sessions.session import Session
+from ..sessions.session import Session, conversation_in, open_journal, open_recording
 from ..tools.execution.call_tools import CALLER_IN_ASYNC_RUN
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell

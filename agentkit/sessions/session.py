@@ -1,7 +1,8 @@
 """A conversation that continues from run to run, and from process to process.
 
 It holds the calls that are still pending, with their ids inside tools and the messages that close them, and it can be
-saved as data.
+saved as data.  What records its runs is a journal, or a file that `replay` reads.  The named conversations of a journal
+are listed for front doors, with the frames of their runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypeAlias
@@ -21,8 +22,11 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ..core.errors import Paused, RunError
+from ..core.flow import Listener, Policy
+from ..core.host import find_versions
 from ..core.labels import DEVELOPER, USER, CallOrigin, Label, delimit, new_delimiter_id, with_label
 from ..core.lazy_names import display_with
+from ..core.masking import mask
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from ..core.parts import Content
 from ..core.pending import Pending
@@ -35,12 +39,25 @@ from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate
 from ..policies.pending import Given, PendingInputs
 from ..policies.taint.hidden import show_waiting
 from ..tools.results.result_text import render_result
-from .journal.location import Journal, Place
-from .journal.maintenance import closed_state, open_named, open_run
+from ..views.frames import Frame, frames_of_stored_run
+from .journal import JournaledRun, runs
+from .journal.location import Journal, Place, absolute_place, show_place
+from .journal.maintenance import (
+    Mark,
+    closed_state,
+    name_conversations,
+    open_named,
+    open_run,
+    read_mark,
+    show_conversation,
+)
+from .journal.policy import journal_policy
 from .journal.run_info import has_key, value_of
+from .journal.setup import Setup
 from .journal.store import DAMAGE
-from .journal.writer import Changed, JournaledConversation, Uncertain
-from .recordings.file import FIRST_LINE, OLD_FIRST, Recording, name_in_errors, write_lines
+from .journal.writer import Changed, JournaledConversation, JournalWriter, Uncertain
+from .recordings import RequestRecorder
+from .recordings.file import FIRST_LINE, OLD_FIRST, RecordFile, Recording, name_in_errors, write_lines
 from .records import Line
 
 QueryContent: TypeAlias = Content | Message
@@ -426,3 +443,156 @@ class Session:
 
     _repr_html_ = display_with("agentkit.views.html:session_view")
     _repr_markdown_ = display_with("agentkit.views.html:session_markdown")
+
+
+def conversation_in(session: Session, place: Place | Journal) -> JournaledConversation:
+    """Return the conversation of the session in a journal; a new one for a session that is in none.
+
+    Raises:
+        RunError: The session has a name in another journal.
+    """
+    old = session.journaled
+    journal = Journal.of(place)
+    if old is not None and absolute_place(old.journal.path) == absolute_place(journal.path):
+        old.journal = journal
+        return old
+    if old is not None and old.name:
+        raise RunError(
+            f"journal={show_place(journal.path)!r}: the session {old.name!r} is in {show_place(old.journal.path)!r}. "
+            "Leave journal= out."
+        )
+    return JournaledConversation(journal)
+
+
+@contextmanager
+def open_journal(
+    session: Session, conversation: JournaledConversation, query: str | None, model: str, setup: Setup
+) -> Iterator[JournalWriter]:
+    """Yield what writes the run into the journal; an error that ends the run gets a note with the command to resume.
+
+    Args:
+        session: The session.
+        conversation: Its conversation in the journal.
+        query: The query, None for a run that continues.
+        model: The name of the model.
+        setup: The instruction and the tools of the agent.
+    """
+    session.journaled = conversation
+    conversation.stored = None
+    if query is not None or not conversation.run:
+        conversation.base = session.usage
+    writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup)
+    writer.open(query, model)
+    session.inputs.begun = writer.decided
+    try:
+        yield writer
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        if not conversation.origin and (command := conversation.command_to_resume()):
+            error.add_note(f"Resume this run: {command}")
+        raise
+    finally:
+        writer.close()
+
+
+@contextmanager
+def open_recording(
+    session: Session,
+    path: str | os.PathLike[str],
+    query: str | None,
+    model: str,
+    setup: Setup,
+    *,
+    run_id: str,
+    about: Mapping[str, Any],
+) -> Iterator[tuple[Listener, tuple[Policy, ...]]]:
+    """Yield a listener and policies that write the rows of a run into a file, and what a replay needs beside them.
+
+    Args:
+        session: The session.
+        path: The file.
+        query: The query, None for a run that continues.
+        model: The name of the model.
+        setup: The instruction and the tools of the agent.
+        run_id: The id of the run.
+        about: More about the run, for the first line.
+    """
+    usage = session.usage.as_dict()
+    conversation = JournaledConversation(Journal(path, errors="raise"), next_run=run_id)
+    with closing(RecordFile(path)) as file:
+        file.write(**FIRST_LINE, versions=find_versions(), **about, usage=usage)
+        writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup, append=file.append)
+        writer.begin(query or "", model)
+        recorder = RequestRecorder(writer, file)
+        with closing(writer):
+            yield recorder.listen, (recorder.policy, journal_policy(writer))
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationInfo:
+    """A named conversation: its key, as in `RunInfo`, its first query, and the time and the state of its last run."""
+
+    key: int
+    name: str
+    title: str
+    seen: float
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConversation:
+    """A conversation of a journal with its runs, the oldest first.
+
+    Attributes:
+        session: Its session; a new one while a run of another process has the conversation.
+        runs: Its runs.
+        interrupted: The id of a last run that can be continued without a decision or an answer; "" without one.
+        mark: Its state when it was read.
+        name: Its name, "" without one.
+    """
+
+    session: Session
+    runs: Sequence[JournaledRun]
+    interrupted: str
+    mark: Mark
+    name: str
+
+    def list_pending_of(self, run: JournaledRun) -> Sequence[Pending]:
+        """Return what a run waits for, masked: nothing, unless it is the last one and paused."""
+        if run is not self.runs[-1] or run.run.state != "paused":
+            return ()
+        return [entry.masked() for entry in self.session.pending]
+
+
+def list_conversations(store: Place) -> list[ConversationInfo]:
+    """Return the named conversations of a journal, the newest first; secrets masked."""
+    names = name_conversations(store)
+    found: dict[str, ConversationInfo] = {}
+    for run in sorted(runs(store), key=lambda run: run.begun):
+        if name := names.get(run.conversation):
+            title = found[name].title if name in found else mask(run.query)
+            found[name] = ConversationInfo(run.conversation, name, title, run.seen, run.state)
+    return sorted(found.values(), key=lambda info: info.seen, reverse=True)
+
+
+def find_conversation(conversation: str | int, store: Place) -> StoredConversation | None:
+    """Return a conversation of a journal by its name, or its key in `RunInfo`; None if the journal does not have it."""
+    if (mark := read_mark(conversation, store)) is None:
+        return None
+    own = show_conversation(mark.key, store=store)
+    name = conversation if isinstance(conversation, str) else name_conversations(store).get(conversation, "")
+    if mark.is_running:
+        return StoredConversation(Session(), own, "", mark, name)
+    if isinstance(conversation, str):
+        session = Session.open(conversation, store)
+    else:
+        session = Session.resumed(own[-1].run.id, store) if own else Session()
+    interrupted = own[-1].run.id if own and own[-1].run.state in ("interrupted", "failed") else ""
+    return StoredConversation(session, own, interrupted, mark, name)
+
+
+def frames_of_journaled_run(run: JournaledRun, pending: Sequence[Pending] = ()) -> Sequence[tuple[float, Frame]]:
+    """Return the frames of a run of a journal with their seconds after its begin."""
+    info = run.run
+    return frames_of_stored_run(
+        run.as_dict(), run_id=info.id, query=info.query, state=info.state, first=info.first, pending=pending
+    )

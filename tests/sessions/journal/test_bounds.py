@@ -26,7 +26,7 @@ from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.sessions.journal.setup import Setup
 from agentkit.sessions.journal.sqlite import COLUMNS
 from agentkit.sessions.journal.writer import JournaledConversation, JournalWriter
-from agentkit.sessions.stored_conversation import find_conversation
+from agentkit.sessions.session import find_conversation
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call import BoundCall
 
