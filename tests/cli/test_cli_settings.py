@@ -16,11 +16,14 @@ def test_help_loads_nothing_heavy():
         "import sys\nfrom agentkit.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & "
-        "{'litellm', 'pydantic', 'requests', 'ddgs', 'rich', 'jsonschema', 'httpx', 'docstring_parser'}), file=sys.stderr)"
+        "{'litellm', 'pydantic', 'requests', 'ddgs', 'rich', 'jsonschema', 'httpx', 'docstring_parser'}), file=sys.stderr)\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('agentkit.cli.')), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Agents from plain Python functions" in done.stdout
-    assert done.stderr.strip() == "[]"
+    heavy, modules = done.stderr.splitlines()
+    assert heavy == "[]"
+    assert modules == "agentkit.cli.output agentkit.cli.targets", "no command is imported"
 
 
 @pytest.fixture
