@@ -30,10 +30,10 @@ from .core.messages import Usage as Usage
 from .core.parts import Audio as Audio
 from .core.parts import Document as Document
 from .core.parts import Image as Image
+from .core.pending import Answers as Answers
+from .core.pending import InputRequired as InputRequired
 from .core.pending import Pending as Pending
-from .core.questions import Answers as Answers
-from .core.questions import InputRequired as InputRequired
-from .core.questions import Question as Question
+from .core.pending import Question as Question
 from .engine.history import Violation as Violation
 from .engine.history import check_history as check_history
 from .engine.history import repair_history as repair_history

@@ -46,6 +46,8 @@ from .core.parts import Query as Query
 from .core.parts import describe_part as describe_part
 from .core.parts import detect_media_type as detect_media_type
 from .core.parts import read_file as read_file
+from .core.pending import CallQuestions as CallQuestions
+from .core.pending import LiveRespondent as LiveRespondent
 from .core.pending import escape_unprintable as escape_unprintable
 from .core.portable import Json as Json
 from .core.portable import find_free_name as find_free_name
@@ -55,8 +57,6 @@ from .core.portable import to_valid_text as to_valid_text
 from .core.private_files import create_private as create_private
 from .core.private_files import open_private as open_private
 from .core.private_files import write_atomically as write_atomically
-from .core.questions import CallQuestions as CallQuestions
-from .core.questions import LiveRespondent as LiveRespondent
 from .engine.loop import undo_last_question as undo_last_question
 from .engine.model import AskModel as AskModel
 from .engine.model import Delta as Delta
@@ -66,8 +66,8 @@ from .engine.model import Request as Request
 from .models.local import fetch_model as fetch_model
 from .models.local import find_model_file as find_model_file
 from .models.local import list_model_files as list_model_files
-from .policies.consult import Consult as Consult
 from .policies.limits import Budget as Budget
+from .policies.pending import Consult as Consult
 from .policies.pending import Decision as Decision
 from .policies.pending import Given as Given
 from .policies.pending import join_given as join_given

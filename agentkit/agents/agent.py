@@ -20,8 +20,8 @@ from ..core.parts import Query
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished
 from ..policies.answer_checks import Check
-from ..policies.consult import Decide
 from ..policies.limits import DEFAULT_LIMITS, UNSET, Limits
+from ..policies.pending import Decide
 from ..policies.questions import Respondents
 from ..policies.retries import WAITS
 from ..policies.taint.policy import UntrustedSetting

@@ -16,8 +16,8 @@ from ..core.flow import Listener, Policy
 from ..core.masking import MaskedDict, masked_repr
 from ..engine.model import Model
 from ..policies.answer_checks import Check, check_arity
-from ..policies.consult import Decide
 from ..policies.limits import FLAT_NAMES, NO_LIMITS, Limits
+from ..policies.pending import Decide
 from ..policies.questions import Respondents
 from ..policies.taint.policy import UntrustedSetting
 from ..sessions.journal.location import JournalLocation

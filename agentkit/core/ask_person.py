@@ -18,8 +18,7 @@ from typing import Any, Literal, TypeAlias
 from .errors import Paused
 from .host import find_kernel
 from .messages import ToolCall
-from .pending import Pending, escape_unprintable
-from .questions import Question
+from .pending import Pending, Question, escape_unprintable
 from .threads import is_cancelled
 
 Scope: TypeAlias = Literal["call", "values", "recipients"]

@@ -12,7 +12,7 @@ from .errors import DefinitionError
 from .flow import Event
 from .labels import CallOrigin, Label, with_label
 from .messages import Message, ToolCall, Usage, user
-from .questions import Answers, CallQuestions
+from .pending import Answers, CallQuestions
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
-from .pending import Pending
-from .questions import Question
+from .pending import Pending, Question
 
 ModelErrorKind: TypeAlias = Literal[
     "authentication",  # the API key is missing or refused

@@ -19,8 +19,7 @@ from ..core.messages import ToolCall
 from ..core.pending import Pending, UntrustedValue
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
-from .consult import Consult, Decide, consult
-from .pending import Decision, PendingInputs, find_allowable, make_pause
+from .pending import Consult, Decide, Decision, PendingInputs, consult, find_allowable, make_pause
 
 NOT_ALLOWED = "this call was not allowed."
 

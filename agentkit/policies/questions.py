@@ -17,13 +17,11 @@ from ..core.errors import Paused, RunError
 from ..core.flow import Emit, Event, Flow, Policy, around, ask
 from ..core.host import find_kernel
 from ..core.messages import ToolCall
-from ..core.pending import Pending
-from ..core.questions import Answers, CallQuestions, InputRequired, Question
+from ..core.pending import Answers, CallQuestions, InputRequired, Pending, Question
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.questions import explain_answer
-from .consult import Consult
-from .pending import AskingCall, PendingInputs, make_pause
+from .pending import AskingCall, Consult, PendingInputs, make_pause
 
 OnQuestion: TypeAlias = Callable[[Question], Any]
 """Returns the answer to a question; None or `Paused` to let it wait.  May be a coroutine function."""

@@ -29,8 +29,7 @@ from ..core.lazy_names import display_with
 from ..core.masking import mask
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from ..core.parts import Content
-from ..core.pending import Pending
-from ..core.questions import Question
+from ..core.pending import Pending, Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
 from ..engine.history.repair import merge_texts

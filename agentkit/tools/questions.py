@@ -9,8 +9,7 @@ from pydantic import TypeAdapter
 
 from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, RunError
-from ..core.pending import Pending
-from ..core.questions import CallQuestions, InputRequired, Question
+from ..core.pending import CallQuestions, InputRequired, Pending, Question
 from ..schemas import JsonSchema
 from ..schemas.functions import build_type_schema
 from ..schemas.references import check_references

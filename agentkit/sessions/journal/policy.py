@@ -22,7 +22,7 @@ from ...core.messages import ToolCall
 from ...core.pending import describe_call
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Reply
-from ...policies.consult import Consult
+from ...policies.pending import Consult
 from ...tools.execution.call import UNKNOWN_OUTCOME, BoundCall, CallRefused, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.registry import ToolRegistry

@@ -25,8 +25,7 @@ from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, ModelAsked, ModelReplied, Reply, Request
 from ...engine.result import SubRun
 from ...policies.approval import ApprovalGiven
-from ...policies.consult import Consult
-from ...policies.pending import StoredDecision
+from ...policies.pending import Consult, StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry

@@ -20,9 +20,8 @@ from ...core.labels import DEVELOPER, TRUSTED, CallOrigin, Label
 from ...core.masking import mask
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.parts import Part
-from ...core.pending import UntrustedValue
+from ...core.pending import CallQuestions, InputRequired, UntrustedValue
 from ...core.portable import to_valid_text
-from ...core.questions import CallQuestions, InputRequired
 from ...core.threads import is_cancelled
 from ..arguments.fixes import Repair
 from ..json_tool import JsonTool

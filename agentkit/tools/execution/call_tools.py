@@ -21,7 +21,7 @@ from queue import Empty
 from ...core.background import start_coroutine
 from ...core.errors import DefinitionError, InnerPaused, RunError, ToolError
 from ...core.flow import Done, Event
-from ...core.questions import InputRequired
+from ...core.pending import InputRequired
 from ...core.threads import POLL_SECONDS, CancelCallback, Work, on_cancel
 from ..isolation.process import NotIsolable
 from ..settings import ORDERED_EFFECTS
