@@ -1,7 +1,8 @@
 """The agent and the session that the options of a command line describe."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from click.shell_completion import CompletionItem
 import agentkit
 
 from .models import EXAMPLES
-from .targets import FILE, JOURNAL_PLACE, MCP, TOOLS, load_agent, load_tools
+from .targets import AGENT, FILE, JOURNAL_PLACE, MCP, TOOLS, load_agent, load_tools
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -30,6 +31,7 @@ def _make_option(name: str, **settings: Any) -> Callable[[Command], Command]:
 _MODEL_HELP = 'The model, by its name in litellm ("openai/gpt-4o-mini"), or "offline".'
 _STEPS_HELP = "Requests that a run may make."
 _OPTIONS = (
+    AGENT,
     TOOLS,
     MCP,
     _make_option("model", shell_complete=_complete_models, help=_MODEL_HELP),
@@ -46,7 +48,7 @@ def agent_options(command: Command) -> Command:
     return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
 
 
-def options_as_given(names: Sequence[str] = ("targets", "configs", "model", "description")) -> str:
+def options_as_given(names: Sequence[str] = ("agent", "targets", "configs", "model", "description")) -> str:
     """Return the options of this command line that describe the agent, quoted for a shell, with a leading space."""
     context = click.get_current_context()
     words = []
@@ -66,33 +68,50 @@ def command_to_resume(session: "agentkit.Session") -> str:
 
 
 def build_agent(
-    *, targets: Sequence[str], configs: Sequence[str] = (), read: Callable[[str], str] | None = None, **settings: Any
-) -> "agentkit.JsonAgent[str]":
-    """Build the agent of a command from tools (see `load_tools`) and keywords of `JsonAgent`.
+    *,
+    targets: Sequence[str],
+    configs: Sequence[str] = (),
+    read: Callable[[str], str] | None = None,
+    agent: str | None = None,
+    **settings: Any,
+) -> "agentkit.JsonAgent[Any]":
+    """Build the agent of a command from tools (see `load_tools`) and keywords of `JsonAgent`, or load `agent`.
 
     `read` asks the person about dangerous calls; None pauses the run instead.
 
     Raises:
-        click.UsageError: The tools or the settings are invalid.
+        click.UsageError: The tools or the settings are invalid, or an agent has settings of its own.
     """
+    person = agentkit.extend.Person(read) if read else None
+    if agent is not None:
+        return _take_agent(agent, person, settings)
     try:
-        person = agentkit.extend.Person(read) if read else None
         return agentkit.JsonAgent(load_tools(targets, configs), approve=person, on_question=person, **settings)
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
 
 
-def choose_agent(target: str | None, **settings: Any) -> "agentkit.JsonAgent[Any]":
-    """Return the agent that `target` names, or the one that the options describe.
+def _take_agent(target: str, person: Any, settings: Mapping[str, Any]) -> "agentkit.JsonAgent[Any]":
+    """Return the agent that `target` names; a person decides and answers where it leaves that open."""
+    if given := options_as_given(("targets", "configs", "model", "description", "max_steps")):
+        raise click.UsageError(f"{target} has tools and settings of its own. Set them there, and leave out:{given}")
+    agent = load_agent(target)
+    own = agent.spec.settings
+    decided = {"approve": own.approve or person, "on_question": own.on_question or person}
+    agent.spec = replace(agent.spec, settings=replace(own, **decided))
+    agent.listeners = (*agent.listeners, *settings.get("listeners", ()))
+    if (journal := settings.get("journal")) is not None:
+        agent.journal = journal
+    return agent
+
+
+def choose_agent(target: str | None, *, agent: str | None = None, **settings: Any) -> "agentkit.JsonAgent[Any]":
+    """Return the agent that `target` or --agent names, or the one that the options describe.
 
     Raises:
         click.UsageError: There are a target and options, or one of them is invalid.
     """
-    if target is None:
-        return build_agent(**settings)
-    if given := options_as_given(("targets", "configs", "model", "description", "max_steps")):
-        raise click.UsageError(f"{target} has tools and settings of its own. Set them there, and leave out:{given}")
-    return load_agent(target)
+    return build_agent(**settings, agent=target or agent)
 
 
 def load_session(file: Path | None) -> "agentkit.Session":

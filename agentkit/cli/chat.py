@@ -28,6 +28,7 @@ from .agents import SESSION, agent_options, build_agent, command_to_resume, load
 from .attachments import join_query, read_attachments
 from .models import missing_variables, setup_hint
 from .output import follow, make_view, print_answer, print_error, print_note, print_text
+from .targets import AgentCommand
 
 MAX_TYPED_BYTES = 65_536
 """The most that is read of a terminal at a time."""
@@ -266,7 +267,7 @@ Alt-Enter, or \\ at the end of a line, begins another line.
 Esc or Ctrl-C stops an answer, not the chat."""
 
 
-@click.command("chat")
+@click.command("chat", cls=AgentCommand)
 @agent_options
 @SESSION
 def chat_command(file: Path | None, **settings: Any) -> None:

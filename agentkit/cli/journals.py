@@ -9,7 +9,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
@@ -23,7 +23,7 @@ import agentkit
 from ..extend import escape_unprintable, mask
 from .agents import Command, agent_options, build_agent
 from .output import dump_json, follow, make_view, print_answer, print_note, print_run_lines
-from .targets import EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE
+from .targets import AGENT, EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
 
 _OPTIONS = (
     click.option("--state", default="", help="List only submitted runs in this state: queued, running, paused ..."),
@@ -101,8 +101,9 @@ def _client_of(place: Path | str) -> Any:
     return agentkit.dbos.Client(url) if is_used else None
 
 
-@click.command("show")
+@click.command("show", cls=AgentCommand)
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@AGENT
 @click.option("--journal", "--db", type=JOURNAL_PLACE, help=f"Show the run with the id FILE. {JOURNAL_HELP}")
 @click.option(
     "--html",
@@ -116,12 +117,16 @@ def _client_of(place: Path | str) -> Any:
     type=EXISTING_FILE,
     help="With --html: another result, shown beside FILE with the differences.",
 )
-def show_command(file: Path, journal: Path | str | None, page: Path | None, other: Path | None) -> None:
+def show_command(
+    file: Path, agent: str | None, journal: Path | str | None, page: Path | None, other: Path | None
+) -> None:
     """Show FILE as text, or as a page that loads nothing else.
 
     FILE is the result of `run --json`, the lines of `run --jsonl`, a run of `run --record`, or a saved session; - for
-    standard input.  With the variable AGENTKIT_DB, FILE may be the id of a run in that journal.
+    standard input.  With the variable AGENTKIT_DB, or an agent that has a journal, FILE may be the id of a run there.
     """
+    if agent is not None and journal is None:
+        journal = _journal_of(agent)
     if other is not None and page is None:
         raise click.UsageError("--compare needs --html: two runs are shown as a page")
     if journal is None and str(file) != "-" and not file.exists():
@@ -143,6 +148,13 @@ def show_command(file: Path, journal: Path | str | None, page: Path | None, othe
     except OSError as error:
         raise click.UsageError(f"{page}: cannot be written: {error.strerror}") from error
     click.echo(f"{page}: {page.stat().st_size:,} bytes")
+
+
+def _journal_of(target: str) -> Any:
+    """Return the place of an agent's journal."""
+    if (journal := load_agent(target).journal) is None:
+        raise click.UsageError(f"{target} has no journal. Name one with --journal.")
+    return journal.path if isinstance(journal, agentkit.journal.Journal) else journal
 
 
 def _render_page(data: dict[str, Any], other: Path | None) -> str:
@@ -186,7 +198,7 @@ def _read_run(run_id: str, journal: Path | str) -> dict[str, Any]:
     return agentkit.journal.show(run_id, store=journal).as_dict()
 
 
-@click.command("replay")
+@click.command("replay", cls=AgentCommand)
 @click.argument("file", type=FILE)
 @agent_options
 @click.option("--execute", is_flag=True, help="Run the tools; without it, the recorded results are used.")
@@ -205,7 +217,7 @@ def replay_command(
 
     Exit codes: 0 the same answer, 1 it differs, 2 wrong usage, 3 paused as the recorded run did.
     """
-    if settings["model"] is None:
+    if settings["model"] is None and settings["agent"] is None:
         settings["model"] = "offline"
         any_model = True
     journal = settings.pop("journal")
@@ -231,20 +243,34 @@ JOURNAL_OPTIONS = ("prune", "check", "salvage")
 """The options of `agentkit runs` that need a run, and those about the whole journal."""
 
 
-@click.command("resume")
+@click.command("resume", cls=AgentCommand)
 @click.argument("run_id", required=False)
 @agent_options
+@click.option("--approve", "approved", multiple=True, metavar="CALL", help="Allow a call, by its id or its tool.")
+@click.option("--deny", "denied", multiple=True, metavar="CALL[=REASON]", help="Refuse a call; the model reads why.")
+@click.option("--answer", "answered", multiple=True, metavar="ID=JSON", help="Answer a question: JSON, or a text.")
 @click.option("--go-on", is_flag=True, help="Continue although the tools or the instruction have changed.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
-def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path | str | None, **settings: Any) -> None:
+def resume_command(
+    run_id: str | None,
+    approved: Sequence[str],
+    denied: Sequence[str],
+    answered: Sequence[str],
+    go_on: bool,
+    quiet: bool,
+    journal: Path | str | None,
+    **settings: Any,
+) -> None:
     """Continue the run RUN_ID of the journal (default: runs.db); without RUN_ID, list the runs that can continue.
 
     Pass the tools and the description that the run started with.  Finished steps are not repeated.  You are asked about
-    calls that were running when the run stopped, because their effect is unknown.
+    calls that were running when the run stopped, because their effect is unknown.  --approve, --deny and --answer, each
+    several times if needed, decide without a terminal.
 
     Exit codes: those of `agentkit run`.
     """
-    journal = journal or DEFAULT_JOURNAL
+    target = settings["agent"]
+    journal = journal or (_journal_of(target) if target else DEFAULT_JOURNAL)
     if run_id is None:
         _print_runs(agentkit.journal.runs(journal, unfinished=True), "no run is waiting to continue")
         return
@@ -252,9 +278,43 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
     session = agentkit.Session.resumed(run_id, journal, on_uncertain="ask", changed=changed)
     view = make_view(quiet=quiet)
     agent = build_agent(**settings, journal=journal, read=view.read)
+    answers = _read_answers(session.pending, approved, denied, answered)
     with view:
-        result = follow(agent, None, view.draw, session=session)
+        result = follow(agent, None, view.draw, session=session, answers=answers or None)
     print_answer(result.text)
+
+
+def _read_answers(
+    waiting: Sequence[Any], approved: Sequence[str], denied: Sequence[str], answered: Sequence[str]
+) -> dict[str, Any]:
+    """Return the decisions and the answers of a command line, by the ids of what waits.
+
+    Raises:
+        click.UsageError: Nothing waits by that id or tool, or an answer has no value.
+    """
+    found: dict[str, Any] = {_find_waiting(waiting, word): True for word in approved}
+    for word in denied:
+        name, _, reason = word.partition("=")
+        found[_find_waiting(waiting, name)] = reason or False
+    for word in answered:
+        name, is_given, text = word.partition("=")
+        if not is_given:
+            raise click.UsageError(f"--answer {word}: expected ID=JSON")
+        try:
+            found[_find_waiting(waiting, name)] = json.loads(text)
+        except ValueError:
+            found[_find_waiting(waiting, name)] = text
+    return found
+
+
+def _find_waiting(waiting: Sequence[Any], word: str) -> str:
+    """Return the id of what waits, by its id, or by the tool where one call of it waits."""
+    ids = [entry.id for entry in waiting if word in (entry.id, entry.call.id)]
+    ids = ids or [entry.id for entry in waiting if entry.call.name == word]
+    if len(ids) != 1:
+        known = ", ".join(f"{entry.id} ({entry.call.name})" for entry in waiting) or "nothing"
+        raise click.UsageError(f"{word}: {len(ids) or 'nothing'} of that name waits. It waits for: {known}")
+    return str(ids[0])
 
 
 @click.command("runs")

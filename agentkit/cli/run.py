@@ -30,13 +30,15 @@ from .output import (
     print_error,
     print_note,
 )
-from .targets import FILE
+from .targets import FILE, AgentCommand
 
 LINES_HELP = "Print the run as it happens, one JSON object a line; --jsonl=events: the objects of former versions."
 
 
-class LinesCommand(click.Command):
-    """A command whose flag --jsonl may have the value `events`, after an equals sign."""
+class LinesCommand(AgentCommand):
+    """A command of a question whose flag --jsonl may have the value `events`, after an equals sign."""
+
+    takes_text = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, ["--jsonl-events" if word == "--jsonl=events" else word for word in args])
@@ -191,7 +193,7 @@ def _save_session(session: "agentkit.Session", file: Path | None) -> Path:
     return file
 
 
-@click.command("map")
+@click.command("map", cls=AgentCommand)
 @click.argument("queries", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @agent_options
 @click.option("--out", type=FILE, help="The file for the answers; default: standard output.")

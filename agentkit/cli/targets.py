@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -79,6 +80,60 @@ def check_trust(context: click.Context, parameter: click.Parameter, targets: Seq
     return targets
 
 
+def _check_agent(context: click.Context, parameter: click.Parameter, target: str | None) -> str | None:
+    check_trust(context, parameter, [target] if target else [])
+    return target
+
+
+AGENT = click.option(
+    "--agent",
+    callback=_check_agent,
+    envvar="AGENTKIT_AGENT",
+    metavar="TARGET",
+    help="An agent of yours, module:agent or file.py:agent; file.py:agent may also be the first argument.",
+)
+_IN_FILE = re.compile(r".+\.py:[A-Za-z_]\w*")
+_IN_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+class AgentCommand(click.Command):
+    """A command whose first argument may name an agent, as `file.py:agent` or `module:agent`.
+
+    Attributes:
+        agent_option: The option that the argument stands for.
+        takes_text: Whether the other arguments are words of a person, which `module:agent` could be, too.
+    """
+
+    agent_option = "--agent"
+    takes_text = False
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        place = self._find_argument(args)
+        if place < len(args) and self._is_agent(args[place]):
+            args = [*args[:place], self.agent_option, *args[place:]]
+        return super().parse_args(ctx, args)
+
+    def _is_agent(self, word: str) -> bool:
+        if _IN_FILE.fullmatch(word):
+            return not self.takes_text or Path(word.rpartition(":")[0]).is_file()
+        return not self.takes_text and bool(_IN_MODULE.fullmatch(word)) and not Path(word).exists()
+
+    def _find_argument(self, args: Sequence[str]) -> int:
+        """Return the place of the first argument that is neither an option nor the value of one."""
+        options = [option for option in self.params if isinstance(option, click.Option)]
+        with_value = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
+        place = 0
+        while place < len(args) and args[place].startswith("-") and args[place] not in ("-", "--"):
+            place += 2 if args[place] in with_value else 1
+        return place
+
+
+class ToolsCommand(AgentCommand):
+    """A command about tools: those of an agent, if its first argument names one."""
+
+    agent_option = "--tools"
+
+
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -110,7 +165,7 @@ BUNDLED = ("agentkit_tools:ALL_TOOLS",)
 def load_registry(targets: Sequence[str]) -> "agentkit.ToolRegistry":
     """Return the tools of all targets, or the bundled ones; raise `click.UsageError` if a target is invalid."""
     try:
-        return agentkit.ToolRegistry(load_targets(targets))
+        return agentkit.ToolRegistry(agentkit.extend.split_toolsets(list_tools(load_targets(targets)))[0])
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
 
@@ -118,6 +173,15 @@ def load_registry(targets: Sequence[str]) -> "agentkit.ToolRegistry":
 def load_targets(targets: Sequence[str]) -> list[Any]:
     """Return the functions and tools that the targets name, unchecked."""
     return [entry for target in targets or BUNDLED for entry in _load_target(target)]
+
+
+def list_tools(entries: Sequence[Any]) -> list[Any]:
+    """Return the entries with the tools and servers of an agent in its place."""
+    found: list[Any] = []
+    for entry in entries:
+        is_agent = isinstance(entry, agentkit.JsonAgent)
+        found += [*entry.spec.tools.own_tools, *entry.toolsets] if is_agent else [entry]
+    return found
 
 
 def load_agent(target: str) -> "agentkit.JsonAgent[Any]":
@@ -169,7 +233,7 @@ def _import_file(path: Path) -> ModuleType:
 def _public_tools(module: ModuleType) -> list[Any]:
     """Return the tools of a module: those in its `__all__`, else the public functions and tools that it defines itself.
 
-    A function that the module wraps in a tool is returned as that tool only.
+    Where a module has tools (`@tool`), its plain functions are none.
     """
     listed = getattr(module, "__all__", None)
     found = [
@@ -179,6 +243,8 @@ def _public_tools(module: ModuleType) -> list[Any]:
         and (isfunction(value) or isinstance(value, agentkit.JsonTool | agentkit.ToolExecutor) or _is_tool_class(value))
         and (listed is not None or value.__module__ == module.__name__)
     ]
+    if listed is None and any(isinstance(entry, agentkit.JsonTool) for entry in found):
+        found = [entry for entry in found if not isfunction(entry)]
     wrapped = [entry.function for entry in found if isinstance(entry, agentkit.JsonTool)]
     return [entry for entry in found if entry not in wrapped]
 
@@ -218,7 +284,7 @@ def load_servers(configs: Sequence[str], **settings: Any) -> list[Any]:
 
 def load_tools(targets: Sequence[str], configs: Sequence[str]) -> list[Any]:
     """Return what an agent gets: the tools of the targets, and servers; the bundled tools without both."""
-    tools = [load_registry(targets)] if targets or not configs else []
+    tools = list_tools(load_targets(targets)) if targets or not configs else []
     return [*tools, *load_servers(configs)]
 
 

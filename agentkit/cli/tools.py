@@ -13,13 +13,24 @@ import agentkit
 
 from ..extend import format_value
 from .output import print_text
-from .targets import EXISTING_FILE, FILE, MCP, TOOLS, load_registry, load_servers, load_targets, open_registry
+from .targets import (
+    EXISTING_FILE,
+    FILE,
+    MCP,
+    TOOLS,
+    ToolsCommand,
+    list_tools,
+    load_registry,
+    load_servers,
+    load_targets,
+    open_registry,
+)
 
 _LOCK_HELP = "Lock the tools of the MCP servers in this file instead."
 _OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes instead."
 
 
-@click.command("tools")
+@click.command("tools", cls=ToolsCommand)
 @TOOLS
 @MCP
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
@@ -105,15 +116,16 @@ def print_findings(findings: Sequence[Any], costs: Mapping[str, int]) -> None:
 
 
 @click.command("lint")
-@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.argument("named", nargs=-1, metavar="[TARGET]...")
+@TOOLS
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print findings and token counts as JSON.")
-def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
+def lint_command(named: Sequence[str], targets: Sequence[str], strict: bool, as_json: bool) -> None:
     """Check the tools of TARGET (see --tools) for problems that models and providers have with them.
 
     Exit codes: 0 no errors, 1 errors (with --strict: or warnings), 2 wrong usage.
     """
-    entries = load_targets(targets)
+    entries = agentkit.extend.split_toolsets(list_tools(load_targets(named or targets)))[0]
     findings = agentkit.lint(entries)
     costs = agentkit.extend.estimate_tokens(entries)
     if as_json:
@@ -124,7 +136,7 @@ def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     sys.exit(any(finding.severity in failing for finding in findings))
 
 
-@click.command("lock")
+@click.command("lock", cls=ToolsCommand)
 @TOOLS
 @click.option("--mcp", "config", type=EXISTING_FILE, metavar="FILE", help=_LOCK_HELP)
 @click.option("--file", type=FILE, help="The file with the schemas; default: agentkit.lock.json, or FILE.lock.json.")

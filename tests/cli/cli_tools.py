@@ -24,6 +24,7 @@ MORE = '''
 import time
 from agentkit import tool
 
+@tool
 def wait_for(seconds: int) -> str:
     """Waits for some seconds."""
     time.sleep(seconds)

@@ -1,0 +1,114 @@
+"""An agent of one's own for every command, and decisions on the command line."""
+
+import json
+
+import pytest
+
+MINE = '''
+from agentkit import JsonAgent, ask_question, tool
+from agentkit.testing import ScriptedModel, answer, call, calls
+
+@tool(effect="danger")
+def refund(customer: str) -> str:
+    """Pay money back to a customer."""
+    return f"paid {customer}"
+
+@tool(effect="read")
+def book(city: str) -> str:
+    """Book a room in a city."""
+    return f"{ask_question('How many nights?', int)} nights"
+
+def helper(x: int) -> int:
+    """Help."""
+    return x
+
+def reply(request):
+    last = request.messages[-1]
+    if last["role"] == "tool":
+        return answer("; ".join(str(one["content"]) for one in request.messages if one["role"] == "tool"))
+    if "refund" in last["content"]:
+        return calls(call("refund", customer="Ada"), call("book", city="Rome"))
+    return answer(f"You wrote: {last['content']}")
+
+model = ScriptedModel([reply] * 50, name="small")
+agent = JsonAgent(refund, book, model=model, journal="own.db", description="Works in the shop.")
+'''
+
+
+@pytest.fixture
+def mine(folder):
+    (folder / "mine.py").write_text(MINE)
+    return "mine.py:agent"
+
+
+def paused_run(run, mine):
+    assert run("run", mine, "refund", "please").exit_code == 3
+    (found,) = json.loads(run("runs", "--journal", "own.db", "--json").stdout)
+    return found["id"]
+
+
+def test_run_map_and_chat_take_an_agent(run, mine, folder):
+    assert run("run", mine, "Hi", "there").stdout == "You wrote: Hi there\n"
+    assert run("run", "-q", "--json", "--agent", "mine:agent", "Hi").stdout.startswith("{")
+    (folder / "queries.txt").write_text("one\ntwo\n")
+    lines = map(json.loads, run("map", mine, "queries.txt").stdout.splitlines())
+    assert {line["answer"] for line in lines} == {"You wrote: one", "You wrote: two"}
+    assert "You wrote: Hello" in run("chat", mine, input="Hello\n").stdout
+
+
+def test_words_that_look_like_an_agent_are_words(run, mine):
+    result = run("run", "--tools", "mytools.py", "--model", "offline", "note:this", "now")
+    assert "cannot be imported" not in result.output
+    assert "no such file" not in run("run", "gone.py:agent", "now", "--tools", "mytools.py").output
+
+
+def test_settings_beside_an_agent_are_refused(run, mine):
+    result = run("run", mine, "Hi", "--model", "offline")
+    assert result.exit_code == 2
+    assert "Set them there, and leave out: --model offline" in result.output
+
+
+def test_tools_lint_and_lock_are_about_the_tools_of_an_agent(run, mine, folder):
+    listed = run("tools", mine).stdout
+    assert ("refund(customer)" in listed, "book(city)" in listed, "helper" in listed) == (True, True, False)
+    assert "refund" in run("lint", mine).stdout
+    assert run("lint", "--tools", mine).stdout == run("lint", mine).stdout
+    assert run("lock", mine).stdout == "agentkit.lock.json: 2 tools\n"
+
+
+def test_only_decorated_functions_of_a_file_are_tools_where_there_are_any(run, mine):
+    assert [each["name"] for each in json.loads(run("tools", "--tools", "mine.py", "--json").stdout)] == [
+        "refund",
+        "book",
+    ]
+
+
+def test_a_paused_run_continues_with_decisions_and_answers_on_the_command_line(run, mine):
+    identity = paused_run(run, mine)
+    assert identity in run("resume", mine).stdout
+    shown = run("show", mine, identity).stdout
+    assert 'refund(customer="Ada")' in shown
+    assert run("resume", mine, identity, "--approve", "refund").exit_code == 3
+    done = run("resume", mine, identity, "--answer", "book=2")
+    assert (done.exit_code, done.stdout) == (0, "paid Ada; 2 nights\n")
+    assert run("replay", mine, identity, "--journal", "own.db").stdout == done.stdout
+
+
+def test_a_reason_and_an_id_on_the_command_line(run, mine):
+    identity = paused_run(run, mine)
+    done = run("resume", mine, identity, "--deny", "call_1_1=not this one", "--answer", "call_1_2=3")
+    assert done.exit_code == 2, "nothing asks yet"
+    assert "It waits for: call_1_1 (refund)" in done.output
+    run("resume", mine, identity, "--deny", "call_1_1=not this one")
+    done = run("resume", mine, identity, "--answer", "call_1_2=3")
+    assert "not this one" in done.stdout
+    assert "3 nights" in done.stdout
+
+
+def test_a_file_that_is_not_there_is_named(run, mine):
+    assert "no such file: gone.py" in run("tools", "gone.py:agent").output
+
+
+@pytest.mark.parametrize("words", [("--answer", "book"), ("--approve", "nothing")])
+def test_a_wrong_decision_is_wrong_usage(run, mine, words):
+    assert run("resume", mine, paused_run(run, mine), *words).exit_code == 2
