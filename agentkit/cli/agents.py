@@ -97,8 +97,8 @@ def _take_agent(target: str, person: Any, settings: Mapping[str, Any]) -> "agent
         raise click.UsageError(f"{target} has tools and settings of its own. Set them there, and leave out:{given}")
     agent = load_agent(target)
     own = agent.spec.settings
-    decided = {"approve": own.approve or person, "on_question": own.on_question or person}
-    agent.spec = replace(agent.spec, settings=replace(own, **decided))
+    asking = replace(own, approve=own.approve or person, on_question=own.on_question or person)
+    agent.spec = replace(agent.spec, settings=asking)
     agent.listeners = (*agent.listeners, *settings.get("listeners", ()))
     if (journal := settings.get("journal")) is not None:
         agent.journal = journal
