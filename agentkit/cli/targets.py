@@ -233,7 +233,7 @@ def _import_file(path: Path) -> ModuleType:
 def _public_tools(module: ModuleType) -> list[Any]:
     """Return the tools of a module: those in its `__all__`, else the public functions and tools that it defines itself.
 
-    Where a module has tools (`@tool`), its plain functions are none.
+    Where a module has tools (`@tool`), its plain functions are left out.
     """
     listed = getattr(module, "__all__", None)
     found = [
