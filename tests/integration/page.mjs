@@ -72,7 +72,7 @@ try {
   await axe("answer");
 
   // raw request
-  await lastReply().locator("button.link").last().click();
+  await lastReply().locator("button[aria-label^='Show request']").last().click();
   await page.waitForFunction(() => document.querySelector("#raw-text").textContent.includes("messages"));
   report("raw", JSON.parse(await page.locator("#raw-text").textContent()).messages.map((message) => message.role));
   await page.keyboard.press("Escape");

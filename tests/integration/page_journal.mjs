@@ -28,6 +28,14 @@ try {
   await page.goto(`${base}/?token=token`);
   await page.waitForSelector("#run-list a");
 
+  // the inbox, the figures of the list, and its filter
+  await page.waitForSelector("#inbox a");
+  report("inbox", [await page.title(), await page.locator("#inbox-title").textContent(), await page.locator("#inbox a").allTextContents()]);
+  report("list", (await page.locator("#run-list .hint").allTextContents()).map((text) => text.split(" · ")[0]));
+  await page.fill("#run-filter", "REFUND waits for");
+  report("filtered", await page.locator("#run-list a").allTextContents());
+  await page.fill("#run-filter", "");
+
   // what other processes left: a refused call, a stopped run, a killed one, and one that waits
   await openRun("refund that was refused");
   report("refused", [await calls(), await dots(), await page.locator("#notice").isVisible()]);
@@ -47,6 +55,12 @@ try {
   report("waits after a reload", await page.locator("#status").textContent());
   await decide(page, "Allow");
   await says(page, "It is done: 4.0 euros went to Ada");
+  await page.waitForFunction(() => document.querySelector("#inbox").hidden);
+  report("inbox after the decision", await page.title());
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await lastReply(page).locator("button[aria-label='Copy the answer']").click();
+  await page.waitForFunction(() => [...document.querySelectorAll("button.link")].some((button) => button.textContent === "Copied"));
+  report("copied", await page.evaluate(() => navigator.clipboard.readText()));
   report("continues", page.url().includes("#/thread/run%3A"));
 
   // two windows on one conversation: the second one follows what the first one decides

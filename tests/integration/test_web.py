@@ -307,6 +307,11 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     done = subprocess.run(command, capture_output=True, text=True, timeout=140, check=False)
     found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
     assert done.returncode == 0, f"{found}\n{done.stderr}"
+    assert found["inbox"] == ["(1) agentkit", "Waits for you (1)", ["refund that waits"]]
+    assert found["list"] == ["interrupted", "waits for you", "stopped", "finished"]
+    assert found["filtered"] == ["refund that waits"]
+    assert found["inbox after the decision"] == "agentkit"
+    assert found["copied"] == "It is done: 4.0 euros went to Ada"
     assert found["refused"] == [["refused"], ["refused"], False]
     assert found["stopped"][0] == "Stopped"
     assert found["stopped"][2] == "Continue the run"

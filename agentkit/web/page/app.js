@@ -1,7 +1,7 @@
 // The page: the list of conversations and runs, one view, the message box.
 
 import { showComparison } from "./compare.js";
-import { byId, formatTime, make } from "./dom.js";
+import { byId, formatCost, formatSeconds, formatTime, make } from "./dom.js";
 import { attach, fetchJson, newThreadId, post, Refused, startRun } from "./protocol.js";
 import { RunView } from "./run_view.js";
 
@@ -9,9 +9,10 @@ const RETRY_MS = 1000;
 const FRAME_MS = 80;
 const MAX_PLAY_GAP_MS = 700;
 const LOOK_MS = 2000;
+const LISTS_MS = 10000;
 const MAX_FILE_BYTES = 10_000_000;
 const view = byId("view");
-const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [] };
+const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [] };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function setNotice(text, ...buttons) {
@@ -330,7 +331,8 @@ async function loadLists() {
   try {
     const [threads, runs, info] = await Promise.all([fetchJson("/threads"), fetchJson("/runs"), fetchJson("/info")]);
     byId("thread-list").replaceChildren(...threads.map((thread) => make("li", {}, make("a", { href: `#/thread/${encodeURIComponent(thread.id)}`, text: thread.title || "Conversation" }), thread.running ? make("span", { class: "hint", text: "working" }) : null)));
-    byId("run-list").replaceChildren(...runs.map(runItem));
+    state.runs = runs;
+    showRuns();
     byId("compare").hidden = runs.length < 2;
     byId("run-hint").hidden = info.isStored && runs.length > 0;
     byId("run-hint").textContent = info.isStored ? "No runs yet." : "Conversations end with the server. Start it with --journal runs.db to keep them.";
@@ -341,12 +343,29 @@ async function loadLists() {
   }
 }
 
+const RUN_STATES = { paused: "waits for you", interrupted: "interrupted", stopped: "stopped" };
+
+// The list of runs, and what waits among them, from any process on the journal.
+function showRuns() {
+  const words = byId("run-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (run) => words.every((word) => `${run.query} ${run.id} ${run.model} ${stateOf(run)}`.toLowerCase().includes(word));
+  byId("run-list").replaceChildren(...state.runs.filter(matches).map(runItem));
+  byId("run-filter").hidden = state.runs.length < 2;
+  const waiting = state.runs.filter((run) => run.state === "paused");
+  byId("inbox-list").replaceChildren(...waiting.map((run) => make("li", {}, make("a", { href: `#/run/${encodeURIComponent(run.id)}`, text: run.query || run.id }), make("span", { class: "hint", text: formatTime(run.seen) }))));
+  byId("inbox-title").textContent = `Waits for you (${waiting.length})`;
+  byId("inbox").hidden = !waiting.length;
+  document.title = waiting.length ? `(${waiting.length}) agentkit` : "agentkit";
+}
+
+const stateOf = (run) => RUN_STATES[run.stopped === "stopped" ? "stopped" : run.state] ?? run.state;
+
 function runItem(run) {
   const label = run.query || run.id;
   const choice = make("input", { type: "checkbox", class: "choice", value: run.id, "aria-label": `Compare: ${label}`, hidden: !state.compare, onchange: chooseRuns });
   choice.checked = state.compare?.includes(run.id) ?? false;
   const link = make("a", { href: `#/run/${encodeURIComponent(run.id)}`, text: label });
-  return make("li", {}, choice, link, make("span", { class: `hint state-${run.state}`, text: `${run.state} · ${formatTime(run.begun)}` }));
+  return make("li", {}, choice, link, make("span", { class: `hint state-${run.state}`, text: [stateOf(run), formatTime(run.begun), formatSeconds(run.seen - run.begun), formatCost(run.usage.cost)].filter(Boolean).join(" · ") }));
 }
 
 function chooseRuns() {
@@ -439,5 +458,7 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("hashchange", route);
 document.addEventListener("visibilitychange", look);
 setInterval(look, LOOK_MS);
+setInterval(() => document.hidden || state.compare || loadLists(), LISTS_MS);
+byId("run-filter").addEventListener("input", showRuns);
 loadLists();
 route();

@@ -40,7 +40,7 @@ export function showComparison(node, left, right, showRequest) {
   });
   const rows = pairCalls(views[0].view.calls, views[1].view.calls).map(([one, other]) => {
     const text = judge(one, other);
-    const cell = (call) => make("td", {}, call ? make("code", { text: call.name }) : "–", call ? make("span", { class: "hint", text: ` ${formatSeconds(call.seconds)}` }) : null);
+    const cell = (call) => make("td", {}, call ? make("code", { text: call.name }) : "–", call && !(one && other) ? make("code", { class: "brief", text: call.arguments }) : null, call ? make("span", { class: "hint", text: ` ${formatSeconds(call.seconds)}` }) : null);
     return make("tr", { class: text === "the same" ? "" : "differs" }, cell(one), cell(other), make("td", { text }));
   });
   const usage = make("tr", {}, ...[left, right].map((run) => make("td", { text: formatUsage(run.usage) })), make("td", { text: "usage" }));

@@ -15,6 +15,18 @@ export function make(tag, options = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+// A button that copies a text; none where the browser does not let a page write to the clipboard.
+export function copyButton(text, what) {
+  if (!navigator.clipboard) return null;
+  const button = make("button", { type: "button", class: "link", text: "Copy", "aria-label": `Copy the ${what}` });
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return button;
+}
+
 export function formatSeconds(seconds) {
   if (seconds === undefined || seconds === null) return "";
   if (seconds < 0.001) return "<1 ms";
@@ -26,12 +38,14 @@ export function formatCount(count, one, many = `${one}s`) {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
+export const formatCost = (cost) => (cost ? `$${cost < 0.01 ? cost.toFixed(5) : cost.toFixed(3)}` : "");
+
 export function formatUsage(usage) {
   if (!usage) return "";
   const parts = usage.requests === undefined ? [] : [formatCount(usage.requests, "request")];
   const tokens = usage.input_tokens + usage.output_tokens;
   if (tokens) parts.push(`${usage.input_tokens.toLocaleString("en")} → ${usage.output_tokens.toLocaleString("en")} tokens`);
-  if (usage.cost) parts.push(`$${usage.cost < 0.01 ? usage.cost.toFixed(5) : usage.cost.toFixed(3)}`);
+  if (usage.cost) parts.push(formatCost(usage.cost));
   return parts.join(" · ");
 }
 

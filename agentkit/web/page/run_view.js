@@ -1,6 +1,6 @@
 // One conversation as elements.  `apply` takes the events of AG-UI in order, whether they arrive now or were stored.
 
-import { formatSeconds, formatUsage, make, prettyJson } from "./dom.js";
+import { copyButton, formatSeconds, formatUsage, make, prettyJson } from "./dom.js";
 import { buildInputs } from "./inputs.js";
 import { drawNodes } from "./markdown.js";
 
@@ -140,7 +140,7 @@ export class RunView {
     const call = this.turn.items.get(event.toolCallId);
     if (!call) return;
     call.brief.textContent = shortArguments(call.text);
-    call.body.prepend(make("p", { class: "label", text: "Arguments" }), make("pre", { class: "code", tabindex: "0", text: prettyJson(call.text) }));
+    call.body.prepend(make("p", { class: "label", text: "Arguments " }, copyButton(call.text, "arguments")), make("pre", { class: "code", tabindex: "0", text: prettyJson(call.text) }));
   }
 
   TOOL_CALL_RESULT(event) {
@@ -152,7 +152,7 @@ export class RunView {
     call.item.classList.toggle("failed", Boolean(isError) && !isRefused);
     call.item.classList.toggle("refused", Boolean(isRefused));
     call.figures.textContent = [isRefused ? "refused" : isError ? "failed" : "", isRefused ? "" : formatSeconds(seconds)].filter(Boolean).join(" · ");
-    call.body.append(make("p", { class: "label", text: isRefused ? "Refused" : isError ? "Error" : "Result" }), make("pre", { class: "code", tabindex: "0", text: prettyJson(content) }));
+    call.body.append(make("p", { class: "label", text: isRefused ? "Refused " : isError ? "Error " : "Result " }, copyButton(content, "result")), make("pre", { class: "code", tabindex: "0", text: prettyJson(content) }));
     if (isError && !isRefused) this.turn.failed += 1;
     this.calls.push({ name: call.name, arguments: call.text, content, isError: Boolean(isError), seconds });
   }
@@ -171,7 +171,7 @@ export class RunView {
     const rest = make("p", { class: "rest" });
     const node = make("div", { class: "markdown" }, rest);
     this.turn.texts.append(node);
-    this.turn.messages.set(event.messageId, { node, rest, text: "", place: {} });
+    this.turn.messages.set(event.messageId, { node, rest, text: "", raw: "", place: {} });
     this.say("Writing the answer");
   }
 
@@ -180,6 +180,7 @@ export class RunView {
     if (!message) return;
     const { chars, nodes } = own(event);
     message.text += event.delta;
+    message.raw += event.delta;
     if (chars) {
       message.text = [...message.text].slice(chars).join("");
       message.rest.before(...drawNodes(nodes, message.place));
@@ -212,6 +213,7 @@ export class RunView {
       const message = turn.messages.get(value.messageId);
       this.dirty.delete(message);
       message?.node.remove();
+      turn.messages.delete(value.messageId);
     } else if (name === "agentkit.notice") {
       this.listOf(value.agent).append(make("li", { class: value.isWarning ? "note warning" : "note", text: value.text }));
     } else if (name === "agentkit.progress") {
@@ -270,6 +272,7 @@ export class RunView {
     turn.details.querySelector("summary .hint").textContent = [calls, turn.failed ? `${turn.failed} failed` : "", formatSeconds(shown.seconds)].filter(Boolean).join(" · ");
     turn.details.open = turn.failed > 0 || title !== "Worked";
     const figures = [formatSeconds(shown.seconds), formatUsage(shown)].filter(Boolean).join(" · ");
-    if (figures) turn.foot.append(make("p", { class: "hint figures", text: figures }));
+    const answer = [...turn.messages.values()].map((message) => message.raw ?? "").filter(Boolean).join("\n\n");
+    if (figures) turn.foot.append(make("p", { class: "hint figures", text: `${figures} ` }, answer ? copyButton(answer, "answer") : null));
   }
 }
