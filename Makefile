@@ -4,10 +4,14 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 # Compiled modules are kept, whatever the shell says: the tests start many programs of Python.
 
-.PHONY: demo test everything test-litellm integration docs pictures notebooks bench lint types pytest format clean kills workers
+.PHONY: demo demo-local test everything test-litellm integration docs pictures notebooks bench lint types pytest format clean kills workers
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
+
+demo-local: .venv/local.stamp  # a model of 135 million weights in this process; any larger GGUF: make demo-local MODEL=local/PATH
+	$(if $(MODEL),,$(BIN)/agentkit models get smollm2)
+	AGENTKIT_MODEL=$(or $(MODEL),local/smollm2) $(BIN)/python examples/tool_function.py
 
 test: lint types pytest
 
@@ -80,6 +84,10 @@ format: .venv/dev.stamp
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[tools,cli]"
 	@touch $@
 
+.venv/local.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[tools,cli,local]"
+	@touch $@
+
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@
@@ -98,7 +106,7 @@ format: .venv/dev.stamp
 
 everything: .venv/bin/python  # what all targets need of Python, in one run of pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,integration,docs]"
-	@touch .venv/demo.stamp .venv/docs.stamp .venv/dev.stamp .venv/integration.stamp
+	@touch .venv/demo.stamp .venv/local.stamp .venv/docs.stamp .venv/dev.stamp .venv/integration.stamp
 
 clean:
 	rm -rf .venv dist build site .cache .pytest_cache .mypy_cache .ruff_cache

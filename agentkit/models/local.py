@@ -43,6 +43,8 @@ MAX_REPLY_TOKENS = 2_048
 BATCH_TOKENS = 256
 """Tokens of the prompt that are read between two looks at the deadline."""
 TIMEOUT_SECONDS = 600.0
+MAX_SMALL_BYTES = 1_000_000_000
+"""Bytes of a file whose model has about a billion weights, or fewer."""
 LOCAL_OPTIONS: Final = frozenset({"threads"})
 """Options that no other model has."""
 
@@ -88,6 +90,14 @@ class LocalModel:
     def name(self) -> str:
         """The name with which an agent chooses this model."""
         return LOCAL_PREFIX + self._file
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the file is so small that its model is led by worked examples (see `SchemaCallModel`)."""
+        try:
+            return find_model_file(self._file).stat().st_size < MAX_SMALL_BYTES
+        except ModelError:  # the request raises it
+            return False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._file!r})"

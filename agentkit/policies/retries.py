@@ -290,7 +290,8 @@ class _ReplyRequest:
         return replace(self.effect, request=replace(self.effect.request, messages=messages))
 
 
-_PROMPTS = (REMINDER, FINAL_PROMPT, EMPTY_PROMPT, SHORTER_PROMPT, CONTINUE_PROMPT, ECHO_PROMPT)
+OWN_PROMPTS = (REMINDER, FINAL_PROMPT, EMPTY_PROMPT, SHORTER_PROMPT, CONTINUE_PROMPT, ECHO_PROMPT)
+"""What the policies and the loop write into a conversation in the place of a user."""
 MIN_ECHO_WORDS = 5
 """Words of a text that repeats the instruction; a shorter one may be an answer by chance."""
 MAX_OWN_SHARE = 0.25
@@ -306,7 +307,7 @@ def retry_echoes(instructions: Sequence[str]) -> Policy:
     Raises:
         NoAnswer: The second reply repeats them too, or the reply to the final request does.
     """
-    own = [*map(_list_words, _list_sentences((*instructions, *_PROMPTS)))]
+    own = [*map(_list_words, _list_sentences((*instructions, *OWN_PROMPTS)))]
 
     def handle(effect: AskModel) -> Flow[Reply]:
         request = effect.request
@@ -349,7 +350,8 @@ def _repeats(text: str, own: Sequence[str]) -> bool:
     for sentence in own:
         if words in sentence:
             return True
-        rest = rest.replace(sentence, " ")
+        while sentence in rest:  # repetitions share the space between them
+            rest = rest.replace(sentence, " ")
     return rest != words and len(rest.split()) <= len(words.split()) * MAX_OWN_SHARE and not re.search(r"\d", rest)
 
 

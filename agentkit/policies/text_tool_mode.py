@@ -24,8 +24,10 @@ from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, around, ask, i
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Delta, Model, Reply, Request, TextDelta, ToolCallDelta
+from ..tools.final_answer import takes_text
 from ..tools.registry import ToolRegistry
 from ..tools.text_calls import TextCalls, find_text_calls, read_calls, strip_thoughts
+from .retries import OWN_PROMPTS
 
 _INCOMPLETE = ("length", "content_filter")
 
@@ -304,8 +306,79 @@ def _began_with_text(messages: Sequence[Message]) -> bool:
     return text_of(messages[first + 1]) == REMINDER
 
 
+LEAD = """\
+Answer the question of the user by calling functions. Reply with JSON. Copy the values from the question. Leave out \
+arguments that the question does not name.
+
+Functions:
+"""
+_EXAMPLES = (
+    ("height_of", {"mountain": "Mount Kenya"}, "How high is Mount Kenya?", "5199", "Mount Kenya is 5199 metres high."),
+    ("find_train", {"start": "Oslo", "end": "Bergen"}, "When does a train go from Oslo to Bergen?", "08:25",
+     "The next train from Oslo to Bergen goes at 08:25."),
+)  # fmt: skip
+"""Worked examples: a function, its arguments, the question, the result, and the answer that holds the result."""
+
+
+def _lead_request(request: Request) -> Request:
+    """Return a request that leads a small model: two worked examples, one call a reply, and only useful tools.
+
+    A tool that was called since the last answer is not offered again, so no call is repeated; the answer tool is
+    offered when there is a result.
+    """
+    tools = request.tools
+    messages = [message for message in request.messages if message["role"] != "system"]
+    messages = [message for message in messages if message["role"] != "user" or text_of(message) not in OWN_PROMPTS]
+    done = _list_done(messages, tools)
+    left = [tool for tool in tools.own_tools if tool.name not in done]
+    if request.tool_choice in tools:
+        left = [tool for tool in left if tool.name == request.tool_choice]
+    answer = tools.answer if done or not left else None
+    offered = ToolRegistry(*left, answer=answer)
+    listed = "\n".join(f"{tool.name}({', '.join(tool.parameters['properties'])}): {tool.description}" for tool in left)
+    shown = [system(LEAD + listed), *_write_examples(tools.answer)]
+    names = tool_names(messages)
+    query = next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
+    for message in messages:
+        if message["role"] == "tool":
+            name = names.get(message["tool_call_id"], "")
+            shown.append({"role": "user", "content": f"Result of {name}: {text_of(message)}\nQuestion: {query}"})
+        elif calls := calls_of(message):
+            shown.append(assistant(_write_object(calls)))
+        else:
+            shown.append(message)
+    return replace(
+        request, messages=shown, tools=ToolRegistry(), tool_choice="auto", reply_schema=offered.call_schema(longest=1)
+    )
+
+
+def _list_done(messages: Sequence[Message], tools: ToolRegistry) -> set[str]:
+    """Return the tools with a result since the last answer; a call with wrong arguments may be made again."""
+    done = set()
+    names = tool_names(messages)
+    for message in reversed(messages):
+        if message["role"] != "tool" or text_of(message).startswith("ValidationError"):
+            continue
+        name = names.get(message["tool_call_id"], "")
+        if tools.answer is not None and name == tools.answer.name:
+            break
+        done.add(name)
+    return done
+
+
+def _write_examples(answer: Any) -> Iterator[Message]:
+    for name, arguments, question, result, text in _EXAMPLES:
+        yield {"role": "user", "content": question}
+        yield assistant(json.dumps({"calls": [{"name": name, "arguments": arguments}]}))
+        if answer is not None and takes_text(answer):
+            yield {"role": "user", "content": f"Result of {name}: {result}\nQuestion: {question}"}
+            yield assistant(json.dumps({"calls": [{"name": answer.name, "arguments": {"text": text}}]}))
+
+
 class SchemaCallModel:
     """A model that makes tool calls in the texts of another one, under one JSON Schema over the tools of a request.
+
+    A model with the attribute `is_small` is led: its request has worked examples, and only the tools that are left.
 
     Args:
         model: The model that writes the texts.
@@ -315,6 +388,7 @@ class SchemaCallModel:
     def __init__(self, model: Model, *, enforced: bool = True) -> None:
         self._model = model
         self._enforced = enforced
+        self._is_led = enforced and getattr(model, "is_small", False)
         self.keeps_time = getattr(model, "keeps_time", False)
         if (worst_case := getattr(model, "worst_case", None)) is not None:
             self.worst_case = lambda request: worst_case(self._rewrite(request))
@@ -340,6 +414,8 @@ class SchemaCallModel:
                     yield read
 
     def _rewrite(self, request: Request) -> Request:
+        if self._is_led:
+            return _lead_request(request)
         rewritten = _rewrite_request(request, SCHEMA_PROTOCOL, _write_object)
         schema = request.tools.call_schema(request.tool_choice) if self._enforced else None
         return replace(rewritten, reply_schema=schema)

@@ -25,6 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_NAMES_SHOWN = 20
 """Tool names in the error for an unknown tool."""
+MAX_REPLY_CALLS = 16
+"""Calls in one reply under the schema of all calls."""
 
 
 class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
@@ -104,7 +106,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             self._schemas[format] = [tool.schema(format) for tool in self._tools.values()]
         return self._schemas[format]
 
-    def call_schema(self, name: str = "") -> JsonSchema:
+    def call_schema(self, name: str = "", *, longest: int = MAX_REPLY_CALLS) -> JsonSchema:
         """Return the JSON Schema of a reply that is `{"calls": [{"name": ..., "arguments": {...}}, ...]}`.
 
         A list has calls of any of the tools, or one call of the answer tool alone.  The schema is shared: copy it
@@ -112,11 +114,12 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
         Args:
             name: The only tool to call, if it is one of them.
+            longest: The most calls of one reply.
         """
-        key = f"calls:{name if name in self._tools else ''}"
+        key = f"calls:{longest}:{name if name in self._tools else ''}"
         if key not in self._schemas:
             chosen = [name] if name in self._tools else [*self._tools]
-            self._schemas[key] = [_make_call_schema([self._tools[one] for one in chosen], self.answer)]
+            self._schemas[key] = [_make_call_schema([self._tools[one] for one in chosen], self.answer, longest)]
         return self._schemas[key][0]
 
     def bind(self, call: ToolCall, context: RunContext[Any] | None = None) -> BoundCall:
@@ -250,11 +253,9 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         )
 
 
-MAX_REPLY_CALLS = 16
-"""Calls in one reply under the schema of all calls."""
-
-
-def _make_call_schema(tools: Iterable[JsonTool[..., Any]], answer: JsonTool[..., Any] | None) -> JsonSchema:
+def _make_call_schema(
+    tools: Iterable[JsonTool[..., Any]], answer: JsonTool[..., Any] | None, longest: int
+) -> JsonSchema:
     definitions: JsonSchema = {}
     forms: dict[bool, list[JsonSchema]] = {}
     for tool in tools:
@@ -262,7 +263,7 @@ def _make_call_schema(tools: Iterable[JsonTool[..., Any]], answer: JsonTool[...,
         definitions |= parameters.pop("$defs", {})
         name = {"type": "string", "enum": [tool.name]}
         forms.setdefault(tool is answer, []).append(_make_object(name=name, arguments=parameters))
-    lists = [_make_list(entries, 1 if is_answer else MAX_REPLY_CALLS) for is_answer, entries in sorted(forms.items())]
+    lists = [_make_list(entries, 1 if is_answer else longest) for is_answer, entries in sorted(forms.items())]
     found = _make_object(calls=lists[0] if len(lists) == 1 else {"anyOf": lists})
     return {**found, "$defs": definitions} if definitions else found
 

@@ -52,6 +52,12 @@ class Textual(ScriptedModel):
     tool_calling = "none"
 
 
+class Small(Textual):
+    """A scripted model that is led."""
+
+    is_small = True
+
+
 class Unproven(ScriptedModel):
     """A scripted model on an address of the user."""
 
@@ -237,6 +243,47 @@ class TestStreaming:
         assert "".join(event.added for event in events if isinstance(event, AnswerForming)) == "3.50 euros"
 
 
+def names_in(schema):
+    """The tools of which a schema takes calls."""
+    branches = schema["properties"]["calls"].get("anyOf", [schema["properties"]["calls"]])
+    forms = [form for branch in branches for form in branch["items"].get("anyOf", [branch["items"]])]
+    return {form["properties"]["name"]["enum"][0] for form in forms}
+
+
+class TestLed:
+    def test_a_small_model_gets_examples_and_one_call_a_reply(self, world):
+        model = Small(TEA, DONE)
+        result = world.run(JsonAgent(price_of, order, model=model), "What does tea cost?")
+        assert result.answer == "3.50 euros"
+        first, second = model.requests
+        assert len([message for message in first.messages if message["role"] == "assistant"]) == 4
+        assert names_in(first.reply_schema) == {"price_of", "order"}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(json.loads(write(*[("price_of", {"item": "tea"})] * 2)), first.reply_schema)
+        assert second.messages[-1]["content"] == "Result of price_of: 3.5\nQuestion: What does tea cost?"
+        assert {message["role"] for message in second.messages} == {"system", "user", "assistant"}
+
+    def test_a_call_is_not_offered_again_before_the_answer(self, world):
+        model = Small(TEA, DONE, TEA, DONE)
+        agent = JsonAgent(price_of, order, model=model)
+        world.run(agent, "tea?")
+        world.run(agent, "and now?")
+        offered = [names_in(request.reply_schema) for request in model.requests]
+        assert offered == [{"price_of", "order"}, {"order", "final_answer"}] * 2
+
+    def test_a_call_with_wrong_arguments_is_made_again(self, world):
+        model = Small(write(("price_of", {})), TEA, DONE)
+        assert world.run(JsonAgent(price_of, model=model), "tea?").answer == "3.50 euros"
+        assert names_in(model.requests[1].reply_schema) == {"price_of"}
+
+    def test_the_final_request_leaves_the_answer_and_its_prompt_out(self, world):
+        model = Small(TEA, DONE)
+        agent = JsonAgent(price_of, order, model=model, max_steps=1)
+        assert world.run(agent, "tea?").answer == "3.50 euros"
+        assert names_in(model.requests[-1].reply_schema) == {"final_answer"}
+        assert model.requests[-1].messages[-1]["content"] == "Result of price_of: 3.5\nQuestion: tea?"
+
+
 class TestAuto:
     def run(self, world, model, **settings):
         events = world.stream(JsonAgent(price_of, model=model, **settings), "?")
@@ -314,6 +361,7 @@ ECHOES = {
     "the reminder": "Go on by calling a tool. When the task is done, or cannot be done, call final_answer with the answer.",
     "the instruction": "Work through the task step by step with the tools.",
     "the description of the answer": "The whole answer, as the person should read it.",
+    "again and again, and cut": "Go on by calling a tool. Go on by calling a tool. Go on by calling a tool. Go on,",
     "with a little beside it": "Sure: Rely on what the tools return; when one fails, try another way or say so.",
 }
 
