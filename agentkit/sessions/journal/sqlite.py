@@ -175,41 +175,49 @@ def digest_texts(rows: Iterable[Any]) -> Iterator[tuple[int, int, str]]:
         yield cut_digest(conversation, key, body), conversation, key
 
 
-def statements_of(record: Record) -> Iterator[Statement]:
-    """Yield the statements that write a record."""
+def statements_of(record: Record) -> Sequence[Statement]:
+    """Return the statements that write a record."""
     match record:
-        case StepEnded(step, call, outcome, None, run, _, check):
-            yield REPLACE_OUTCOME, (outcome, check, run, step, call)
-        case StepEnded(step, call, outcome, ended, run, _, check):
-            yield END_STEP, (ended, outcome, check, run, step, call)
-        case StepBegun(step, call, name, arguments, number, begun, run, _, check):
-            yield INSERT_STEP, (run, step, call, name, number, arguments, begun, None, None, check)
-        case MessageWritten(place, body, key, check):
-            yield INSERT_MESSAGE, (key, place, body, digest(place, body) if check is None else check)
+        case StepEnded():
+            step, call, outcome, ended, run, _, check = record
+            if ended is None:
+                return ((REPLACE_OUTCOME, (outcome, check, run, step, call)),)
+            return ((END_STEP, (ended, outcome, check, run, step, call)),)
+        case StepBegun():
+            step, call, name, arguments, number, time_begun, run, _, check = record
+            return ((INSERT_STEP, (run, step, call, name, number, arguments, time_begun, None, None, check)),)
+        case MessageWritten():
+            place, body, key, check = record
+            return ((INSERT_MESSAGE, (key, place, body, digest(place, body) if check is None else check)),)
         case StateWritten(body, key):
-            yield UPDATE_STATE, (body, key)
+            return ((UPDATE_STATE, (body, key)),)
         case ConversationCut(place, key):
-            yield DELETE_MESSAGES, (key, place)
+            return ((DELETE_MESSAGES, (key, place)),)
         case TextStored(name, None, key):
-            yield DELETE_CUT, (key, name)
+            return ((DELETE_CUT, (key, name)),)
         case TextStored(name, body, key, check):
-            yield INSERT_CUT, (key, name, body, check)
+            return ((INSERT_CUT, (key, name, body, check)),)
         case StepWithdrawn(step, call, run):
-            yield DELETE_STEP, (run, step, call)
+            return ((DELETE_STEP, (run, step, call)),)
         case ConversationNamed(name, key):
-            yield RELEASE_NAME, (name, key)
-            yield NAME_CONVERSATION, (key, name)
-        case RunBegun(run, query, model, first, begun, key, setup, origin):
-            identity = None if setup is None else f"{digest('', setup):016x}"
-            yield INSERT_CONVERSATION, (key, None)
-            yield SUPERSEDE_RUNS, (key, run)
-            if setup is not None:
-                yield INSERT_SETUP, (identity, setup)
-            yield INSERT_RUN, (run, key, query, model, identity, first, begun, origin or None)
+            return ((RELEASE_NAME, (name, key)), (NAME_CONVERSATION, (key, name)))
         case RunReopened(run):
-            yield REOPEN_RUN, (run,)
+            return ((REOPEN_RUN, (run,)),)
         case RunConcluded(status, outcome, ended, last, run):
-            yield END_RUN, (status, ended, outcome, last, run)
+            return ((END_RUN, (status, ended, outcome, last, run)),)
+        case RunBegun():
+            return _statements_of_begin(record)
+
+
+def _statements_of_begin(record: RunBegun) -> Sequence[Statement]:
+    run, query, model, first, begun, key, setup, origin = record
+    identity = None if setup is None else f"{digest('', setup):016x}"
+    return (
+        (INSERT_CONVERSATION, (key, None)),
+        (SUPERSEDE_RUNS, (key, run)),
+        *(() if setup is None else ((INSERT_SETUP, (identity, setup)),)),
+        (INSERT_RUN, (run, key, query, model, identity, first, begun, origin or None)),
+    )
 
 
 class SqlStore(ABC):
