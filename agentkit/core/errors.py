@@ -18,6 +18,8 @@ A mistake of the model is not an exception: it becomes an `ExceptionInfo`, a val
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
@@ -41,12 +43,21 @@ StopReason: TypeAlias = Literal["max_steps", "tokens", "seconds", "dollars", "to
 """What ended a run before the model did: a limit, a lack of progress ("stuck") or a call of `stop` ("stopped")."""
 
 
+PACKAGE = str(Path(__file__).parents[1])
+
+
 class AgentkitError(Exception):
     """Base class of every exception that agentkit itself raises; `ToolError` is raised by tools."""
 
 
 class DefinitionError(AgentkitError):
     """A tool, an agent or an option is declared wrongly; the message names the object and the remedy."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows in place of a traceback: the text, and the line of the user's code."""
+        frames = [frame for frame in extract_tb(self.__traceback__) if not frame.filename.startswith(PACKAGE)]
+        where = [f"  line {frame.lineno}: {frame.line}" for frame in frames[-1:]]
+        return [f"{type(self).__name__}: {self}", *where]
 
 
 def missing_package(door: str, *requirements: str, missing: str | None = None) -> DefinitionError:
@@ -140,6 +151,20 @@ class Paused(RunError):
 
     pending: Sequence[Pending] = ()
     session: Any = None
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows in place of a traceback: what waits, and the line that continues the run."""
+        answers = {entry.id: True if entry.is_approval else "your answer" for entry in self.pending}
+        waits = [
+            f"  {entry.call.name}({entry.call.arguments})" if entry.is_approval else f"  {entry.question.text}"
+            for entry in self.pending
+        ]
+        return [
+            "The run waits for you:",
+            *waits,
+            "Decide and continue (True allows a call, a text refuses it with that reason):",
+            f"  import sys; agent.run(session=sys.last_value.session, answers={answers!r})",
+        ]
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

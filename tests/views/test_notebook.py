@@ -8,6 +8,8 @@ import time
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 from report_pages import Page
 
 from agentkit import JsonAgent, ModelError, RunError, log
@@ -307,3 +309,25 @@ def test_a_real_kernel_asks_a_question_of_a_tool_in_its_cell():
     assert len(prompts) == 3
     assert all("How many nights?" in prompt for prompt in prompts)
     assert "'two' is not of type 'integer'" in prompts[1]
+
+
+def test_a_notebook_shows_the_line_to_paste_in_place_of_a_traceback():
+    shell = InteractiveShell()
+    shell.run_cell("from agentkit import JsonAgent, tool\nfrom agentkit.testing import ScriptedModel, answer, call")
+    shell.run_cell("@tool(effect='danger')\ndef pay(euros: int) -> str:\n    'Pay.'\n    return 'paid'")
+    with capture_output() as shown:
+        shell.run_cell(
+            "agent = JsonAgent(pay, model=ScriptedModel(call('pay', euros=4), answer('done'))); agent('pay')"
+        )
+    assert "Traceback" not in shown.stdout + shown.stderr
+    lines = shown.stdout.splitlines() or shown.stderr.splitlines()
+    assert lines[:2] == ["The run waits for you:", '  pay({"euros": 4})']
+    with capture_output() as shown:
+        shell.run_cell(f"import sys\nprint({lines[-1].strip().partition('; ')[2]}.answer)")
+    assert "done" in shown.stdout
+    with capture_output() as shown:
+        shell.run_cell("tool(effect='nonsense')(print)")
+    text = shown.stdout + shown.stderr
+    assert "Traceback" not in text
+    assert text.startswith("DefinitionError: ")
+    assert "tool(effect='nonsense')(print)" in text
