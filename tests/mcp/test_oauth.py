@@ -76,7 +76,9 @@ def test_a_server_without_auth_that_wants_a_login_is_named(vault, headers):
 
 
 def test_another_error_has_its_status(vault):
-    with pytest.raises(RunError, match=r"cannot be opened: .*\(HTTP 404\)\. Most servers answer at a path, /mcp or the older /sse\.$"):
+    with pytest.raises(
+        RunError, match=r"cannot be opened: .*\(HTTP 404\)\. Most servers answer at a path, /mcp or the older /sse\.$"
+    ):
         MCPServer(url=vault.replace("/mcp", "/other")).__enter__()
 
 
