@@ -79,7 +79,7 @@ def test_the_pieces_of_a_call_are_put_together_in_linear_time(name):
             call = SimpleNamespace(index=0, id=None if place else "c", function=function)
             delta = SimpleNamespace(content=None, tool_calls=[call])
             choice = SimpleNamespace(delta=delta, finish_reason=None)
-            list(assembler.add(SimpleNamespace(model="m", choices=[choice], usage=None)))
+            list(assembler.add(SimpleNamespace(model="m", id="r", choices=[choice], usage=None)))
 
     assert ratio(assemble) < MAX_RATIO
 
