@@ -334,12 +334,14 @@ class JsonAgent(Generic[T]):
     def __repr__(self) -> str:
         own = (tool.name for tool in self.spec.tools.own_tools)
         names = ", ".join([*own, *(f"{toolset.name}__*" for toolset in self.toolsets)])
-        return mask(f"JsonAgent({names}; model={self._model_name()!r})")
+        waiting = ", ".join(entry.call.name for entry in self.session.pending)
+        return mask(f"JsonAgent({names}; model={self._model_name()!r}{waiting and f'; waits for you: {waiting}'})")
 
     def _repr_html_(self) -> str:
         session = self.session
         usage = session.usage.as_dict()
-        return agent_view(self._model_name(), self.instruction, self.tools, session.messages, usage)
+        model = self._model_name()
+        return agent_view(model, self.instruction, self.tools, session.messages, usage, session.pending)
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one."""

@@ -23,7 +23,7 @@ from traceback import extract_tb
 from typing import Any, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
-from .pending import Pending, Question
+from .pending import DECIDE_HINT, WAITS_TITLE, Pending, Question, list_waiting, suggest_answers
 
 ModelErrorKind: TypeAlias = Literal[
     "authentication",  # the API key is missing or refused
@@ -154,15 +154,11 @@ class Paused(RunError):
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows in place of a traceback: what waits, and the line that continues the run."""
-        answers = {entry.id: True if entry.is_approval else "your answer" for entry in self.pending}
-        waits = [
-            f"  {entry.call.name}({entry.call.arguments})" if entry.is_approval else f"  {entry.question.text}"
-            for entry in self.pending
-        ]
+        answers = suggest_answers(self.pending)
         return [
-            "The run waits for you:",
-            *waits,
-            "Decide and continue (True allows a call, a text refuses it with that reason):",
+            WAITS_TITLE,
+            *(f"  {line}" for line in list_waiting(self.pending)),
+            DECIDE_HINT,
             f"  import sys; agent.run(session=sys.last_value.session, answers={answers!r})",
         ]
 

@@ -119,6 +119,8 @@ APPROVAL_SCHEMA: Mapping[str, Any] = {
 MAX_ARGUMENT_CHARS = 10_000
 """Characters of one argument that the person is shown."""
 UNKNOWN_REASON = "it may have side effects"
+WAITS_TITLE = "The run waits for you:"
+DECIDE_HINT = "Decide and continue (True allows a call, a text refuses it with that reason):"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,19 @@ class Pending:
         )
         schema = self.schema if self.is_approval else mask_data(dict(self.schema))
         return Pending(self.id, call, mask(self.text), schema, mask(self.reason), allowable, mask(self.problem))
+
+
+def list_waiting(pending: Sequence[Pending]) -> list[str]:
+    """Return a line for each input that a person reads in a notebook; secrets masked."""
+    return [
+        escape_unprintable(mask(f"{entry.call.name}({entry.call.arguments})" if entry.is_approval else entry.text))
+        for entry in pending
+    ]
+
+
+def suggest_answers(pending: Sequence[Pending]) -> dict[str, Any]:
+    """Return an example of `answers=`, which allows each call."""
+    return {entry.id: True if entry.is_approval else "your answer" for entry in pending}
 
 
 def digest_call(call: ToolCall) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 import sys
 import threading
 import time
@@ -14,8 +15,9 @@ from report_pages import Page
 
 from agentkit import JsonAgent, ModelError, RunError, log
 from agentkit.agents import batch
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views import notebook
+from agentkit.views.html.markup import render_block, render_data
 
 
 class Handle:
@@ -331,3 +333,63 @@ def test_a_notebook_shows_the_line_to_paste_in_place_of_a_traceback():
     assert "Traceback" not in text
     assert text.startswith("DefinitionError: ")
     assert "tool(effect='nonsense')(print)" in text
+
+
+def test_an_agent_in_a_cell_says_what_waits_and_the_line_continues_it():
+    shell = InteractiveShell()
+    shell.run_cell("from agentkit import JsonAgent, tool\nfrom agentkit.testing import ScriptedModel, answer, call")
+    shell.run_cell("@tool(effect='danger')\ndef pay(euros: int) -> str:\n    'Pay.'\n    return 'paid'")
+    shell.run_cell("agent = JsonAgent(pay, model=ScriptedModel(call('pay', euros=4), answer('done')))")
+    idle = shell.user_ns["agent"]
+    assert "waits" not in repr(idle) + idle._repr_html_()
+    with capture_output():
+        shell.run_cell("agent.run('pay')")
+    assert repr(idle).endswith("; waits for you: pay)")
+    text = Page(idle._repr_html_()).text
+    assert 'The run waits for you:\npay({"euros": 4})' in re.sub(r"\s*\n\s*", "\n", text)
+    line = re.search(r"agent\.run\(answers=\{.*?\}\)", text)[0]
+    with capture_output() as shown:
+        shell.run_cell(f"print({line}.answer)")
+    assert "done" in shown.stdout
+    assert "waits" not in repr(idle) + idle._repr_html_()
+
+
+def test_the_tool_that_gives_the_answer_is_the_last_in_every_list():
+    one = agent()
+    for shown in (one._repr_html_(), one.tools._repr_html_(), one.tools._repr_markdown_(), one.tools.to_html()):
+        assert shown.rindex("Takes its time.") < shown.rindex("final_answer")
+
+
+def test_rows_are_a_table_and_what_it_leaves_out_follows_as_json(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "s3cr3tvalue")
+
+    def cities(count: int) -> list:
+        """Lists cities."""
+        return [{"city": f"<b>{number}</b>", "degrees": number, "key": "s3cr3tvalue"} for number in range(count)]
+
+    def ask(count):
+        result = JsonAgent(cities, model=ScriptedModel(call("cities", count=count), answer("many"))).run("x")
+        return result._repr_html_()
+
+    few = ask(3)
+    assert few.count("<tr>") == 4
+    assert "&lt;b&gt;2&lt;/b&gt;</td><td>2</td>" in few
+    assert "s3cr3t" not in few
+    assert '"degrees"' not in few
+    many = ask(30)
+    assert many.count("<tr>") == 21
+    assert "10 more rows, and all as JSON" in many
+    assert '"degrees": 29' in many
+    assert "s3cr3t" not in many
+
+
+@pytest.mark.parametrize("value", [[], [{}], [1, {"a": 1}], [{"a": 1}, {"b": 1}], [{"a": [1]}], {"a": 1}])
+def test_data_that_is_no_table_stays_json(value):
+    assert render_data(value) == render_block(value)
+
+
+def test_a_long_cell_stands_whole_below_the_table():
+    shown = render_data([{"note": "x" * 300}, "... 5 more"])
+    assert shown.count("<tr>") == 2
+    assert "x" * 300 in shown
+    assert "... 5 more" in shown

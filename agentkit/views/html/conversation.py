@@ -27,6 +27,7 @@ from .markup import (
     format_tokens,
     join,
     render_block,
+    render_data,
     tag,
     truncate_html,
 )
@@ -212,7 +213,7 @@ class MessageList:
         if not text:
             return parts or tag("div", "no text", class_="dim")
         note = tag("div", "untrusted: the model reads it as data", class_="dim") if is_delimited(text) else None
-        return join(note, render_block(_parse_json(remove_delimiters(text)), self.max_bytes), parts)
+        return join(note, render_data(_parse_json(remove_delimiters(text)), self.max_bytes), parts)
 
     def _inner_run(self, span: Data, anchor: str) -> Html | None:
         """Return the run of the agent inside a tool."""
@@ -308,7 +309,7 @@ def render_answer(error: Any, answer: Any, max_bytes: int, anchor: str = "") -> 
     if error:
         return tag("div", truncate_html(str(error), max_bytes), class_="answer wrong")
     is_text = isinstance(answer, str)
-    shown = render_prose(answer, max_bytes) if is_text else render_block(answer, max_bytes, folded=False)
+    shown = render_prose(answer, max_bytes) if is_text else render_data(answer, max_bytes, folded=False)
     return tag("div", shown, class_="answer", id=anchor)
 
 

@@ -81,7 +81,7 @@ def render_block(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: bo
 
     With `folded`, a long block is folded behind its first line.
     """
-    compact = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    compact = value if isinstance(value, str) else _compact(value)
     is_short = len(compact) <= MAX_OPEN_CHARS and compact.count("\n") < MAX_OPEN_LINES
     text = compact if (is_short and folded) or isinstance(value, str) else format_json(value, compact)
     shown = tag("pre", truncate_html(text, max_bytes))
@@ -89,6 +89,51 @@ def render_block(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: bo
         return shown
     first = mask(compact[: 80 + MAX_SECRET_CHARS]).strip()[:80].partition("\n")[0]
     return tag("details", tag("summary", f"{first} ... ({len(compact):,} characters)"), shown)
+
+
+MAX_TABLE_ROWS = 20
+MAX_TABLE_COLUMNS = 20
+MAX_CELL_CHARS = 100
+"""Rows, columns and characters of a value that a table shows; what it leaves out stands below it as JSON."""
+
+
+def render_data(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: bool = True) -> Html:
+    """Return a value as a compact table if it is rows with the same names, as a data frame is, else as a block."""
+    rows = _rows_of(value)
+    if not rows:
+        return render_block(value, max_bytes, folded=folded)
+    cells = [[mask(_cell_text(cell)) for cell in row.values()] for row in rows[:MAX_TABLE_ROWS]]
+    shown = [[text[:MAX_CELL_CHARS] for text in line] for line in cells]
+    while len(shown) > 1 and sum(len(text) for line in shown for text in line) > max_bytes:
+        shown.pop()
+    head = tag("tr", *(tag("th", name) for name in rows[0]))
+    body = (tag("tr", *(tag("td", text) for text in line)) for line in shown)
+    table = tag("div", tag("table", head, *body), class_="wide")
+    if shown == cells and len(shown) == len(value):
+        return table
+    left = len(rows) - len(shown)
+    label = f"{left:,} more rows, and all as JSON" if left else "all as JSON"
+    return join(table, tag("details", tag("summary", label), tag("pre", truncate_html(_compact(value), max_bytes))))
+
+
+def _rows_of(value: Any) -> list[dict[str, Any]]:
+    """Return the rows of a table; none if a value is not one."""
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    if not rows or not 0 < len(rows[0]) <= MAX_TABLE_COLUMNS:
+        return []
+    if not all(isinstance(row, dict) for row in value[:-1]):  # the last may say how many rows are left out
+        return []
+    names = [*rows[0]]
+    is_table = all([*row] == names and not any(isinstance(cell, dict | list) for cell in row.values()) for row in rows)
+    return rows if is_table else []
+
+
+def _cell_text(cell: Any) -> str:
+    return cell if isinstance(cell, str) else _compact(cell)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def format_json(data: Any, compact: str) -> str:

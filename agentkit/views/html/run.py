@@ -18,6 +18,7 @@ from zlib import crc32
 from ...core.labels import remove_delimiters
 from ...core.masking import mask, mask_data
 from ...core.messages import Usage
+from ...core.pending import DECIDE_HINT, WAITS_TITLE, Pending, list_waiting, suggest_answers
 from ...core.portable import to_canonical_text
 from ..history import Data
 from .conversation import MAX_PAGE_BYTES, MessageList, Turn, content_of, max_text_bytes, render_answer, render_turn
@@ -38,7 +39,7 @@ from .markup import (
     usage_figures,
     wrap_view,
 )
-from .tool_catalogue import ToolLike, folded_tools
+from .tool_catalogue import ToolLike, folded_tools, order_tools
 
 MIN_ANSWER_BYTES = 8_000
 """Bytes of a long answer that are shown at least."""
@@ -307,12 +308,32 @@ def _results(side: MessageList) -> Sequence[Sequence[str]]:
 
 
 def agent_view(
-    model: str, instruction: str, tools: Mapping[str, ToolLike], messages: Sequence[Any], usage: Mapping[str, Any]
+    model: str,
+    instruction: str,
+    tools: Mapping[str, ToolLike],
+    messages: Sequence[Any],
+    usage: Mapping[str, Any],
+    pending: Sequence[Pending] = (),
 ) -> Html:
-    """Return the view of an agent; `messages` and `usage` are those of its own conversation."""
+    """Return the view of an agent; `messages`, `usage` and `pending` are those of its own conversation."""
     counts = {"model": model, "tools": len(tools), "messages so far": len(messages)}
     folded = tag("details", tag("summary", "the instruction"), render_block(instruction, folded=False))
-    return wrap_view(render_figures({**counts, **usage_figures(usage)}), folded, *folded_tools(tools))
+    figures = render_figures({**counts, **usage_figures(usage)})
+    return wrap_view(_waiting(pending), figures, folded, *folded_tools(tools))
+
+
+def _waiting(pending: Sequence[Pending]) -> Html | None:
+    """Return what a conversation waits for, with the line that continues it."""
+    if not pending:
+        return None
+    lines = "\n".join(list_waiting(pending))
+    line = f"agent.run(answers={suggest_answers(pending)!r})"
+    return join(
+        tag("div", WAITS_TITLE, class_="note"),
+        render_block(lines, folded=False),
+        tag("div", DECIDE_HINT, class_="dim"),
+        render_block(line, folded=False),
+    )
 
 
 def live_view(past: Sequence[tuple[str, str]], running: Sequence[str], usage: str) -> Html:
@@ -361,7 +382,7 @@ def session_markdown(session: SessionLike) -> str:
 
 def tools_markdown(tools: Mapping[str, ToolLike]) -> str:
     """Return a list of tools with the first lines of their descriptions."""
-    first_lines = ((tool.name, mask(tool.description).splitlines()[0]) for tool in tools.values())
+    first_lines = ((tool.name, mask(tool.description).splitlines()[0]) for tool in order_tools(tools))
     return "\n".join(f"- {code_span(name)} {escape_markdown(line)}" for name, line in first_lines)
 
 

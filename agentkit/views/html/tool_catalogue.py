@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from ...schemas.formats import FORMATS, Loss
+from ...tools.final_answer import FINAL_ANSWER
 from .markup import Html, build_page, format_count, render_block, tag, wrap_view
 
 
@@ -27,7 +28,7 @@ class ToolLike(Protocol):
 
 def catalogue_page(tools: Mapping[str, ToolLike]) -> str:
     """Return a page of all tools with their schemas in every format."""
-    entries = [(tool, f"t{place}") for place, tool in enumerate(tools.values())]
+    entries = [(tool, f"t{place}") for place, tool in enumerate(order_tools(tools))]
     contents = [
         tag("li", tag("a", tool.name, href=f"#{anchor}"), "  ", tag("span", _first_line(tool), class_="dim"))
         for tool, anchor in entries
@@ -46,9 +47,14 @@ def registry_view(tools: Mapping[str, ToolLike]) -> Html:
     return wrap_view(*folded_tools(tools))
 
 
+def order_tools(tools: Mapping[str, ToolLike]) -> list[ToolLike]:
+    """Return the tools as a person reads them: the one that gives the answer is the last."""
+    return sorted(tools.values(), key=lambda tool: tool.name == FINAL_ANSWER)
+
+
 def folded_tools(tools: Mapping[str, ToolLike]) -> Iterator[Html]:
     """Yield each tool, folded behind its name and the first line of its description."""
-    for tool in tools.values():
+    for tool in order_tools(tools):
         head = tag("summary", tag("b", tool.name), "  ", tag("span", _first_line(tool), class_="dim"))
         yield tag("details", head, *_body(tool), class_="tool")
 
