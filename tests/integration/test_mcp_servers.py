@@ -47,7 +47,7 @@ def pypi_command(name: str) -> list[str]:
     return [str(PROGRAMS / "python"), str(PROGRAMS / name)]
 
 
-def run(world, server: MCPServer, *calls, **settings) -> list[str]:
+def results_of(world, server: MCPServer, *calls, **settings) -> list[str]:
     result = world.run(JsonAgent(server, model=ScriptedModel(*calls, ANSWER), **settings), "q")
     return [entry.content for entry in result.calls[:-1]]
 
@@ -71,7 +71,7 @@ def test_server_everything(world):
         call("get-resource-links", count=2),
         call("get-sum", a="one", b=2),
     )
-    found = run(world, npm("server-everything"), *calls, listeners=[events.append])
+    found = results_of(world, npm("server-everything"), *calls, listeners=[events.append])
     assert found[0] == "Echo: hi"
     assert "3" in found[1]
     assert "[image/png, " in found[2]
@@ -118,7 +118,7 @@ def test_server_filesystem_keeps_to_its_folder(world, tmp_path):
         call("read_text_file", path="/etc/passwd"),
         call("write_file", path=str(tmp_path / "b.txt"), content="new"),
     )
-    found = run(world, npm("server-filesystem", str(tmp_path)), *calls)
+    found = results_of(world, npm("server-filesystem", str(tmp_path)), *calls)
     assert "the text" in found[0]
     assert "denied" in found[1]
     assert (tmp_path / "b.txt").read_text() == "new"
@@ -127,7 +127,9 @@ def test_server_filesystem_keeps_to_its_folder(world, tmp_path):
 def test_a_file_is_read_once(world, tmp_path):
     text = "a line\n" * 1_800
     (tmp_path / "a.txt").write_text(text)
-    (shown,) = run(world, npm("server-filesystem", str(tmp_path)), call("read_text_file", path=str(tmp_path / "a.txt")))
+    (shown,) = results_of(
+        world, npm("server-filesystem", str(tmp_path)), call("read_text_file", path=str(tmp_path / "a.txt"))
+    )
     assert shown == text
 
 
@@ -140,7 +142,7 @@ def test_hints_of_server_filesystem(tmp_path):
 
 
 def test_mcp_server_time(world):
-    found = run(
+    found = results_of(
         world,
         pypi("mcp-server-time"),
         call("convert_time", source_timezone="Europe/Rome", time="12:00", target_timezone="Asia/Tokyo"),
@@ -155,7 +157,7 @@ def test_mcp_server_git(world, tmp_path):
     subprocess.run([*git, "init", "-q", str(tmp_path)], check=True)
     subprocess.run([*git, "-C", str(tmp_path), "commit", "-q", "--allow-empty", "-m", "first one"], check=True)
     server = pypi("mcp-server-git", "-r", str(tmp_path))
-    assert "first one" in run(world, server, call("git_log", repo_path=str(tmp_path), max_count=1))[0]
+    assert "first one" in results_of(world, server, call("git_log", repo_path=str(tmp_path), max_count=1))[0]
 
 
 class Page(BaseHTTPRequestHandler):
@@ -175,7 +177,7 @@ def test_mcp_server_fetch(world):
         fcntl.flock(alone, fcntl.LOCK_EX)  # its first call installs a part of it, which another must not find half done
         threading.Thread(target=pages.serve_forever, daemon=True).start()
         server = pypi("mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips")
-        found = run(world, server, call("fetch", url=f"http://127.0.0.1:{pages.server_port}/"))
+        found = results_of(world, server, call("fetch", url=f"http://127.0.0.1:{pages.server_port}/"))
         pages.shutdown()
     assert "The body of the page." in found[0]
 
@@ -222,7 +224,7 @@ def test_server_everything_over_http(world, transport, path):
     try:
         wait_until(lambda: answers(port))
         server = MCPServer(url=f"http://127.0.0.1:{port}{path}", **SETTINGS)
-        assert run(world, server, call("echo", message="hi"), call("get-sum", a=1, b=2))[0] == "Echo: hi"
+        assert results_of(world, server, call("echo", message="hi"), call("get-sum", a=1, b=2))[0] == "Echo: hi"
     finally:
         process.kill()
         process.wait()

@@ -42,7 +42,7 @@ def page_of(*tools, replies=(), store=None, **settings):
     return TestClient(web_app(agent, token=TOKEN, hosts=[HOST], journal=store), headers=HEADERS)
 
 
-def run(client, content="?", thread="t", **more):
+def post_query(client, content="?", thread="t", **more):
     messages = [] if content is None else [{"id": "1", "role": "user", "content": content}]
     response = client.post("/agui", json={"threadId": thread, "runId": "r1", "messages": messages, **more})
     assert response.status_code == 200, response.text
@@ -112,7 +112,7 @@ def test_the_page_describes_the_agent():
 
 def test_a_conversation_and_its_raw_requests():
     with page_of(replies=[call("price_of", item="tea"), answer("3.5")]) as client:
-        events = run(client, "tea?")
+        events = post_query(client, "tea?")
         found = client.get("/threads/t").json()
         assert (found["events"], found["running"], found["interrupted"]) == (events, "", "")
         assert [thread["title"] for thread in client.get("/threads").json()] == ["tea?"]
@@ -127,7 +127,7 @@ def test_a_conversation_and_its_raw_requests():
 def test_a_conversation_comes_back_from_the_journal(tmp_path):
     store = tmp_path / "runs.db"
     with page_of(replies=[call("price_of", item="tea"), answer("3.5"), answer("bye")], store=store) as client:
-        live = run(client, "tea?") + run(client, "thanks")
+        live = post_query(client, "tea?") + post_query(client, "thanks")
     with page_of(store=store) as client:
         stored = client.get("/threads/t").json()
         assert (stored["running"], stored["interrupted"]) == ("", "")
@@ -168,7 +168,7 @@ def test_the_page_gets_each_text_as_a_tree_and_other_clients_do_not(tmp_path):
     store = tmp_path / "runs.db"
     tree = json.loads(json.dumps(parse_markdown(MARKDOWN)))
     with page_of(store=store, replies=[answer(MARKDOWN)]) as client:
-        live = run(client)
+        live = post_query(client)
     with page_of(store=store) as client:
         conversation = client.get("/threads/t").json()["events"]
         stored = client.get(f"/runs/{journal.runs(store)[0].id}").json()["events"]
@@ -185,7 +185,7 @@ def test_the_page_gets_each_text_as_a_tree_and_other_clients_do_not(tmp_path):
 def test_each_text_of_a_run_is_a_tree_of_its_own():
     replies = [{"content": "# One\n\nfirst", **call("price_of", item="tea")}, answer("second\n\nlast")]
     with page_of(replies=replies) as client:
-        events = run(client)
+        events = post_query(client)
     texts = [event for event in events if event["type"].startswith("TEXT_MESSAGE")]
     found = [
         read_drawn([event for event in texts if event["messageId"] == name])[0] for name in ("r1-text-1", "r1-text-2")
@@ -199,7 +199,7 @@ def test_looking_at_the_page_leaves_no_conversation_in_the_journal(tmp_path):
         assert client.get("/runs").json() == client.get("/threads").json() == []
         assert client.get("/threads/new").json()["events"] == []
         assert client.get("/threads").json() == []
-        run(client, thread="new")
+        post_query(client, thread="new")
         assert [thread["id"] for thread in client.get("/threads").json()] == ["new"]
 
 
@@ -207,7 +207,7 @@ def test_a_stored_run_has_the_calls_of_the_agents_inside_it(tmp_path):
     store = tmp_path / "runs.db"
     clerk = JsonAgent(price_of, model=ScriptedModel(call("price_of", item="tea"), answer("3.5")), description="Knows.")
     with page_of(clerk.as_tool("clerk"), replies=[call("clerk", query="tea?"), answer("3.5")], store=store) as client:
-        live = run(client)
+        live = post_query(client)
         stored = client.get(f"/runs/{journal.runs(store)[0].id}").json()["events"]
     shown = [
         [
@@ -225,11 +225,11 @@ def test_a_stored_run_has_the_calls_of_the_agents_inside_it(tmp_path):
 def test_a_paused_run_is_answered_after_a_restart(tmp_path):
     store = tmp_path / "runs.db"
     with page_of(refund, replies=[call("refund", euros=4)], store=store) as client:
-        run(client, "pay")
+        post_query(client, "pay")
     with page_of(refund, replies=[answer("done")], store=store) as client:
         (interrupt,) = client.get("/threads/t").json()["events"][-1]["outcome"]["interrupts"]
         resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
-        events = run(client, None, resume=resume)
+        events = post_query(client, None, resume=resume)
     assert [event["content"] for event in events if event["type"] == "TOOL_CALL_RESULT"] == ["4.0 paid"]
     assert events[-1]["outcome"] == {"type": "success"}
 
@@ -256,7 +256,7 @@ def test_a_run_whose_process_died_continues_from_the_journal(tmp_path):
         found = client.get("/threads/t").json()
         assert found["interrupted"]
         assert kinds(found["events"])[-1] == "TOOL_CALL_RESULT"
-        events = run(client, None, forwardedProps={"continue": True})
+        events = post_query(client, None, forwardedProps={"continue": True})
         assert events[-1]["result"] == "done"
         assert client.get("/threads/t").json()["interrupted"] == ""
     assert calls.read_text() == "x"
@@ -265,7 +265,7 @@ def test_a_run_whose_process_died_continues_from_the_journal(tmp_path):
 def test_a_damaged_journal_is_an_error_that_names_it(tmp_path):
     store = tmp_path / "runs.db"
     with page_of(replies=[answer("x")], store=store) as client:
-        run(client)
+        post_query(client)
     with sqlite3.connect(store) as connection:
         connection.execute("UPDATE messages SET body = '{' WHERE place = 1")
     with page_of(store=store) as client:
@@ -277,7 +277,7 @@ def test_what_is_listed_is_masked(tmp_path):
     hide("correct-horse-battery")
     store = tmp_path / "runs.db"
     with page_of(replies=[answer("It is correct-horse-battery.")], store=store) as client:
-        run(client, "Is it correct-horse-battery?")
+        post_query(client, "Is it correct-horse-battery?")
         run_id = journal.runs(store)[0].id
         for path in ("/runs", "/threads", f"/runs/{run_id}", f"/runs/{run_id}/requests/1", "/threads/t/requests/r1/1"):
             assert "correct-horse" not in client.get(path).text
@@ -329,9 +329,9 @@ def test_a_paused_run_of_a_journal_waits_on_the_page_and_is_continued_there(tmp_
         assert (shown["state"], shown["thread"]) == ("paused", f"run:{listed['id']}")
         assert interrupt["metadata"]["agentkit"]["tool"] == "refund"
         resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
-        events = run(client, None, thread=shown["thread"], resume=resume)
+        events = post_query(client, None, thread=shown["thread"], resume=resume)
         assert events[-1]["result"] == "done"
-        assert run(client, "thanks", thread=shown["thread"])[-1]["result"] == "bye", "the conversation continues"
+        assert post_query(client, "thanks", thread=shown["thread"])[-1]["result"] == "bye", "the conversation continues"
         again = client.get(f"/runs/{listed['id']}").json()
         assert (again["state"], again["thread"], again["events"][-1]["result"]) == ("finished", "", "done")
     assert [(run.state, run.query) for run in journal.runs(store)] == [("finished", "thanks"), ("finished", "pay")]
@@ -357,7 +357,7 @@ def test_a_run_that_failed_or_was_stopped_is_continued_on_the_page(tmp_path, how
         assert end["type"] == ("RUN_FINISHED" if how == "stopped" else "RUN_ERROR")
         found = client.get(f"/threads/{shown['thread']}").json()
         assert (found["interrupted"], found["state"]) == (listed["id"], how)
-        events = run(client, None, thread=shown["thread"], forwardedProps={"continue": True})
+        events = post_query(client, None, thread=shown["thread"], forwardedProps={"continue": True})
         assert events[-1]["result"] == "done"
         assert client.get(f"/threads/{shown['thread']}").json()["interrupted"] == ""
 
@@ -365,10 +365,10 @@ def test_a_run_that_failed_or_was_stopped_is_continued_on_the_page(tmp_path, how
 def test_a_failed_run_of_a_conversation_is_tried_again(tmp_path):
     replies = [call("price_of", item="tea"), ModelError("no key"), answer("3.5")]
     with page_of(replies=replies, store=tmp_path / "runs.db", retries=0) as client:
-        assert run(client)[-1]["type"] == "RUN_ERROR"
+        assert post_query(client)[-1]["type"] == "RUN_ERROR"
         found = client.get("/threads/t/version").json()
         assert found["state"] == "failed"
-        assert run(client, None, forwardedProps={"continue": True})[-1]["result"] == "3.5"
+        assert post_query(client, None, forwardedProps={"continue": True})[-1]["result"] == "3.5"
         assert client.get("/threads/t/version").json()["interrupted"] == ""
 
 
@@ -376,9 +376,9 @@ def test_a_failed_run_of_a_conversation_is_tried_again(tmp_path):
 def test_a_call_that_a_person_refused_did_not_fail(tmp_path, is_stored):
     store = tmp_path / "runs.db"
     with page_of(refund, replies=[call("refund", euros=4), answer("done")], store=store) as client:
-        (interrupt,) = run(client, "pay")[-1]["outcome"]["interrupts"]
+        (interrupt,) = post_query(client, "pay")[-1]["outcome"]["interrupts"]
         entry = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": False, "reason": "no"}}
-        events = run(client, None, resume=[entry])
+        events = post_query(client, None, resume=[entry])
         if is_stored:
             events = client.get(f"/runs/{journal.runs(store)[0].id}").json()["events"]
     (result,) = (event for event in events if event["type"] == "TOOL_CALL_RESULT")
