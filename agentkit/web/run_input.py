@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ class RunInput:
         content: The content of the last message, if that is a new query: a text or a list of parts.
         resume: The client's answers to interrupts, by their ids: the status and the payload.
         is_continuation: Whether an interrupted run is continued, without a query.
+        context: The client's facts: each has a description and a value.
         echo: The input as RUN_STARTED repeats it, with the last message alone.
     """
 
@@ -38,6 +39,7 @@ class RunInput:
     content: str | list[Json] | None
     resume: Mapping[str, tuple[str, Any]]
     is_continuation: bool
+    context: Sequence[Json]
     echo: Json = field(repr=False)
 
 
@@ -55,6 +57,10 @@ def parse_input(body: Any) -> RunInput:
         if not isinstance(entry, dict) or not isinstance(entry.get("interruptId"), str):
             raise InputError("resume: expected a list of objects with an interruptId")
         resume[entry["interruptId"]] = (str(entry.get("status", "")), entry.get("payload"))
+    for name in ("tools", "state"):
+        if body.get(name):
+            raise InputError(f"{name}: this agent takes no {name} of a client. Leave {name} out.")
+    context = _read_context(body)
     last = messages[-1] if messages else {}
     content = last.get("content") if last.get("role") == "user" and not resume else None
     props = body.get("forwardedProps")
@@ -64,7 +70,28 @@ def parse_input(body: Any) -> RunInput:
     echo = {"threadId": thread, "runId": run, "messages": [last] if content is not None else []}
     if resume:
         echo["resume"] = entries
-    return RunInput(thread, run, None if goes_on else content, resume, goes_on, echo)
+    return RunInput(thread, run, None if goes_on else content, resume, goes_on, context, echo)
+
+
+def _read_context(body: Json) -> list[Json]:
+    """Return the client's facts; its instructions are among them, for those of the agent stand above them."""
+    given = body.get("context") or []
+    if not isinstance(given, list) or not all(map(_is_fact, given)):
+        raise InputError("context: expected a list of objects with a description and a value, both texts")
+    facts = [{name: entry[name] for name in _FACT} for entry in given]
+    for message in body.get("messages", []):
+        if message.get("role") in ("system", "developer"):
+            if not isinstance(message.get("content"), str):
+                raise InputError(f"messages: the content of a {message['role']} message must be a text")
+            facts.append({"description": "What the application asks for", "value": message["content"]})
+    return facts
+
+
+_FACT = ("description", "value")
+
+
+def _is_fact(entry: Any) -> bool:
+    return isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in _FACT)
 
 
 def _identity(body: Json, key: str) -> str:

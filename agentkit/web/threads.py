@@ -37,6 +37,7 @@ from ..extend import (
     show,
 )
 from .encode import AguiEncoder
+from .frontend import add_context
 from .run_input import BusyError, InputError, RunInput, query_of_content, read_resume
 
 
@@ -226,7 +227,8 @@ class Thread:
         try:
             answers = read_resume(given.resume, {entry.id for entry in self.session.pending if not entry.is_approval})
             query = query_of_content(given.content)
-            how: Any = {"answers": answers or None, "listeners": [listen], **options}
+            policies = [add_context(given.context)] if given.context else []
+            how: Any = {"answers": answers or None, "listeners": [listen], "policies": policies, **options}
             try:
                 async with aclosing(agent.astream(query, session=self.session, **how)) as events:
                     async for _ in events:
