@@ -5,7 +5,7 @@ What the protocol has no field for lies in `metadata` under `agentkit`, or in a 
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from .. import Pending
@@ -27,6 +27,7 @@ from ..extend import (
     RunOpened,
     ThoughtPiece,
 )
+from .frontend import is_client_call
 
 APPROVAL = "agentkit:approval"
 QUESTION_REASON = "agentkit:question"
@@ -41,13 +42,22 @@ class AguiEncoder:
         given: The client's `RunAgentInput`, which RUN_STARTED repeats.
         draws: Whether the events of texts have their Markdown as trees in `metadata` (see `MarkdownStream`): `nodes`,
             and how many `chars` of the text so far became nodes.
+        answered: The ids of the calls whose results the client has sent: it knows them, so they have no events.
 
     Attributes:
         is_open: Whether the begin of the run is encoded.
         is_closed: Whether the end of the run is encoded.
     """
 
-    def __init__(self, thread: str, run: str, given: Mapping[str, Any] | None = None, *, draws: bool = False) -> None:
+    def __init__(
+        self,
+        thread: str,
+        run: str,
+        given: Mapping[str, Any] | None = None,
+        *,
+        draws: bool = False,
+        answered: Collection[str] = (),
+    ) -> None:
         self._ids = {"threadId": thread, "runId": run}
         self._run = run
         self._given = given
@@ -56,6 +66,7 @@ class AguiEncoder:
         self._open_text = ""
         self._open_thought = ""
         self._asking: set[str] = set()
+        self._answered = answered
         self.is_open = False
         self.is_closed = False
 
@@ -162,6 +173,8 @@ class AguiEncoder:
             self._open_thought = ""
 
     def _call(self, frame: CallOpened | CallClosed) -> Iterator[Json]:
+        if frame.id in self._answered:
+            return
         shared = {"toolCallId": frame.id, "subagentRunId": frame.agent or None}
         if isinstance(frame, CallClosed) and frame.waits:
             self._asking.add(frame.id)
@@ -195,8 +208,10 @@ class AguiEncoder:
             return
         kinds: dict[str, Json] = {"answer": {"type": "success"}}
         outcome = kinds.get(frame.outcome, {"type": "cancelled"})
-        if frame.pending:
-            outcome = _interrupts(frame.pending)
+        if asked := [entry for entry in frame.pending if not is_client_call(entry)]:
+            outcome = _interrupts(asked)
+        elif frame.pending:  # the client runs its calls, and its next run begins with their results
+            outcome = kinds["answer"]
         finished = {"type": "RUN_FINISHED", **self._ids, "outcome": outcome, "usage": usage, "metadata": shown}
         yield {**finished, "result": frame.answer or None}
 

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import Audio, DefinitionError, Document, Image
-from ..extend import ContentPart, Json, PersonAnswer, Query, read_approval
+from .. import Audio, DefinitionError, Document, Image, JsonTool
+from ..extend import ContentPart, Json, PersonAnswer, Query, read_approval, to_portable_name
+from .frontend import make_client_tool
 
 MAX_ID_CHARS = 200
 
@@ -30,6 +31,8 @@ class RunInput:
         content: The content of the last message, if that is a new query: a text or a list of parts.
         resume: The client's answers to interrupts, by their ids: the status and the payload.
         is_continuation: Whether an interrupted run is continued, without a query.
+        results: The results of the client's own tools at the end of the messages, by the ids of their calls.
+        tools: The tools of the client.
         context: The client's facts: each has a description and a value.
         echo: The input as RUN_STARTED repeats it, with the last message alone.
     """
@@ -39,6 +42,8 @@ class RunInput:
     content: str | list[Json] | None
     resume: Mapping[str, tuple[str, Any]]
     is_continuation: bool
+    results: Mapping[str, Json]
+    tools: Sequence[JsonTool[..., Any]]
     context: Sequence[Json]
     echo: Json = field(repr=False)
 
@@ -57,20 +62,58 @@ def parse_input(body: Any) -> RunInput:
         if not isinstance(entry, dict) or not isinstance(entry.get("interruptId"), str):
             raise InputError("resume: expected a list of objects with an interruptId")
         resume[entry["interruptId"]] = (str(entry.get("status", "")), entry.get("payload"))
-    for name in ("tools", "state"):
-        if body.get(name):
-            raise InputError(f"{name}: this agent takes no {name} of a client. Leave {name} out.")
+    if body.get("state"):
+        raise InputError("state: this agent takes no state of a client. Leave it out.")
+    tools = _read_tools(body)
     context = _read_context(body)
     last = messages[-1] if messages else {}
     content = last.get("content") if last.get("role") == "user" and not resume else None
     props = body.get("forwardedProps")
     goes_on = isinstance(props, dict) and props.get("continue") is True
-    if content is None and not resume and not goes_on:
-        raise InputError("messages: the last one must be a user message, unless resume answers an interrupt")
+    results = _read_results(messages if content is None else messages[:-1])
+    if content is None and not resume and not goes_on and not results:
+        raise InputError(
+            "messages: the last one must be a user message, or the result of a tool of the client, unless resume "
+            "answers an interrupt"
+        )
     echo = {"threadId": thread, "runId": run, "messages": [last] if content is not None else []}
     if resume:
         echo["resume"] = entries
-    return RunInput(thread, run, None if goes_on else content, resume, goes_on, context, echo)
+    content = None if goes_on else content
+    return RunInput(thread, run, content, resume, goes_on, results, tools, context, echo)
+
+
+def _read_tools(body: Json) -> list[JsonTool[..., Any]]:
+    """Return the client's tools."""
+    given = body.get("tools") or []
+    if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
+        raise InputError("tools: expected a list of objects")
+    tools = {}
+    for place, entry in enumerate(given):
+        name, description = (entry.get(key) or "" for key in ("name", "description"))
+        parameters = entry.get("parameters") or {"type": "object", "properties": {}}
+        if not isinstance(name, str) or not isinstance(description, str) or not isinstance(parameters, dict):
+            raise InputError(f"tools[{place}]: expected a name and a description as texts, and parameters as an object")
+        if name != to_portable_name(name) or name in tools:
+            raise InputError(f"tools[{place}]: {name!r:.80} must be a name of letters, digits, _ and -, and only once")
+        try:
+            tools[name] = make_client_tool(name, description or name, parameters)
+        except DefinitionError as error:
+            raise InputError(f"tools[{place}]: {error}") from error
+    return [*tools.values()]
+
+
+def _read_results(messages: Sequence[Json]) -> dict[str, Json]:
+    """Return the results of tools with which the messages end, by the ids of their calls."""
+    results: dict[str, Json] = {}
+    for message in reversed(messages):
+        if message.get("role") != "tool":
+            break
+        call, content, error = (message.get(key) for key in ("toolCallId", "content", "error"))
+        if not isinstance(call, str) or not isinstance(content, str) or not isinstance(error, str | None):
+            raise InputError("messages: a tool message must have a toolCallId and a text as its content")
+        results[call] = {"content": content, **({"error": error} if error else {})}
+    return dict(reversed(results.items()))
 
 
 def _read_context(body: Json) -> list[Json]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from .. import AgentkitError, JsonAgent, Pending, Question, Session, ToolCall
-from ..events import Event, ModelAsked, RunStarted
+from ..events import Event, ModelAsked, QuestionAsked, RunStarted
 from ..extend import (
     ConversationBusy,
     Frame,
@@ -37,7 +37,7 @@ from ..extend import (
     show,
 )
 from .encode import AguiEncoder
-from .frontend import add_context
+from .frontend import is_client_call, join_facts, key_of_result, with_client_tools
 from .run_input import BusyError, InputError, RunInput, query_of_content, read_resume
 
 
@@ -134,14 +134,31 @@ class Thread:
         return first
 
     def check_decisions(self, given: RunInput) -> None:
-        """Raise `BusyError` for a decision or an answer for which nothing waits."""
-        waiting = {call.id for call in self.session.waiting} | {asked.id for asked in self.session.questions}
+        """Check what the client sends for the calls that wait.
+
+        Raises:
+            BusyError: Nothing waits for a decision, an answer or a result.
+            InputError: A query with parts comes together with a result.
+        """
+        waiting = {entry.id for entry in self.session.pending}
+        if isinstance(given.content, list) and self.find_results(given):
+            raise InputError("messages: send the results of the client's tools first, then the message with parts")
+        if given.results and given.content is None and not given.resume and not self.find_results(given):
+            raise BusyError(
+                f"no call waits for the result of {', '.join(given.results)!r:.80}. It was given before, or the "
+                "conversation has continued without it."
+            )
         for identity in given.resume:
             if identity not in waiting:
                 raise BusyError(
                     f"the decision comes too late: nothing waits for one under the id {identity!r:.80}. It was decided "
                     "or answered before, or the conversation has continued without it."
                 )
+
+    def find_results(self, given: RunInput) -> dict[str, Json]:
+        """Return the results for which calls of the client's tools wait, by the ids of these calls."""
+        waiting = {entry.call.id for entry in self.session.pending if is_client_call(entry)}
+        return {call: result for call, result in given.results.items() if call in waiting}
 
     async def wait_until_begun(self, first: int) -> None:
         """Wait for the first event of a run; raise `BusyError` if another process has taken the conversation before."""
@@ -208,7 +225,8 @@ class Thread:
         changed.set()
 
     async def _work(self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any]) -> None:
-        encoder = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws)
+        results = self.find_results(given)
+        encoder = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws, answered=results)
         live = LiveRun(self, encoder, given.run)
         self._live = live
         enclose([lambda: LiveRespondent(live.ask)])
@@ -222,15 +240,22 @@ class Thread:
             if isinstance(event, ModelAsked):
                 number += 1
                 self._requests[given.run, number] = _request_of(event)
-            live.show(reader.read(event))
+            if not (isinstance(event, QuestionAsked) and event.question.id == key_of_result(event.call.id)):
+                live.show(reader.read(event))
 
         try:
             answers = read_resume(given.resume, {entry.id for entry in self.session.pending if not entry.is_approval})
+            answers |= {key_of_result(call): result for call, result in results.items()}
             query = query_of_content(given.content)
-            policies = [add_context(given.context)] if given.context else []
+            if results and isinstance(query, str):  # the calls are carried out first, then the model reads the query
+                self.session.say(query)
+                query = None
+            policies = [join_facts(given.context)] if given.context else []
             how: Any = {"answers": answers or None, "listeners": [listen], "policies": policies, **options}
             try:
-                async with aclosing(agent.astream(query, session=self.session, **how)) as events:
+                async with aclosing(
+                    with_client_tools(agent, given.tools).astream(query, session=self.session, **how)
+                ) as events:
                     async for _ in events:
                         pass
             finally:
@@ -550,6 +575,8 @@ class Threads:
         """
         query_of_content(given.content)
         options = options or {}
+        if taken := [tool.name for tool in given.tools if tool.name in self.agent.tools]:
+            raise InputError(f"tools: {taken[0]!r} is a tool of the agent. Give the client's tool another name.")
         conversation = self._keep(user, await self.find(user, given.thread))
         if (first := conversation.resume(given)) is not None:
             return conversation, first

@@ -1,4 +1,5 @@
-// Drives AG-UI with its own client: a paused run, its answer, an agent inside a tool, a question, a failed run.
+// Drives AG-UI with its own client: a paused run, its answer, an agent inside a tool, a question, a tool of the client,
+// a failed run.
 import { createRequire } from "node:module";
 const { HttpAgent } = createRequire(process.argv[2])("@ag-ui/client");
 const url = process.argv[3];
@@ -29,5 +30,18 @@ const guest = say("guest", "book a room");
 found.question = await run(guest, {});
 const asked = found.question.outcome.interrupts[0];
 found.answered = await run(guest, { resume: [{ interruptId: asked.id, status: "resolved", payload: 2 }] });
+const tools = [{
+  name: "show_map",
+  description: "Show a place on the map.",
+  parameters: { type: "object", properties: { place: { type: "string" } }, required: ["place"] },
+}];
+const context = [{ description: "The page", value: "order 7" }];
+const traveller = say("traveller", "show the map");
+found.mapped = await run(traveller, { tools, context });
+const [shown] = traveller.messages.flatMap((message) => message.toolCalls ?? []);
+found.place = JSON.parse(shown.function.arguments).place;
+traveller.addMessage({ id: "map-1", role: "tool", toolCallId: shown.id, content: "Rome is on the map" });
+found.seen = await run(traveller, { tools, context });
+found.travelled = traveller.messages.map((message) => message.role);
 found.failed = await run(say("failed", "fail"), {});
 console.log(JSON.stringify(found));

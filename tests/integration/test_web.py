@@ -79,6 +79,9 @@ def test_the_client_of_ag_ui_drives_an_agent():
     assert {"SUBAGENT_STARTED", "SUBAGENT_FINISHED"} <= {*found["nested"]["seen"]}
     assert found["question"]["outcome"]["interrupts"][0]["responseSchema"] == {"type": "integer"}
     assert found["answered"]["last"] == "It is done: 2 nights"
+    assert (found["mapped"]["outcome"], found["place"]) == ({"type": "success"}, "Rome")
+    assert found["seen"]["last"] == "It is done: Rome is on the map"
+    assert found["travelled"] == ["user", "assistant", "tool", "assistant"]
     assert found["failed"]["failure"] == "the key was refused"
     assert found["failed"]["seen"].count("RUN_ERROR") == 1
 

@@ -58,6 +58,7 @@ def reply(request):
         "clerk": call("clerk", query="price of tea"),
         "book": call("book", city="Rome"),
         "work": call("work"),
+        "map": call("show_map", place="Rome"),
         "price": calls(call("price_of", item="tea"), call("price_of", item="gold")),
     }.items():
         if word in query:

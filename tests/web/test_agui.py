@@ -236,6 +236,19 @@ def test_each_thread_is_a_conversation_of_its_own():
             {"threadId": "t", "runId": "r", "messages": [], "context": [{"value": 1}]},
             "context: expected a list of objects",
         ),
+        ({"threadId": "t", "runId": "r", "tools": ["x"]}, "tools: expected a list of objects"),
+        ({"threadId": "t", "runId": "r", "tools": [{"name": "a b"}]}, "tools[0]: 'a b' must be a name of letters"),
+        ({"threadId": "t", "runId": "r", "tools": [{"name": "a", "parameters": {"type": 5}}]}, "tools[0]: "),
+        (
+            {
+                "threadId": "t",
+                "runId": "r",
+                "messages": [{"role": "user", "content": "?"}],
+                "tools": [{"name": "price_of"}],
+            },
+            "'price_of' is a tool of the agent",
+        ),
+        ({"threadId": "t", "runId": "r", "messages": [{"role": "tool"}]}, "a tool message must have a toolCallId"),
         ({"threadId": "t", "runId": "r", "messages": [], "state": {"a": 1}}, "state: this agent takes no state"),
     ],
 )
@@ -265,6 +278,78 @@ def test_facts_of_the_client_join_the_instruction_as_data():
         assert '"Be brief."' in messages[0]["content"]
         assert [message["role"] for message in messages].count("system") == 1
     assert seen[2][0]["content"] == agent.instruction, "they are those of one request"
+
+
+SHOW_MAP = {
+    "name": "show_map",
+    "description": "Show a place on the map.",
+    "parameters": {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
+}
+
+
+def result_of(identity, content, **more):
+    return {"id": f"result-{identity}", "role": "tool", "toolCallId": identity, "content": content, **more}
+
+
+def last_results(request):
+    results = [message["content"] for message in request.messages if message["role"] == "tool"]
+    return answer(f"{results[-2:]} after {request.messages[-1]['role']}")
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_tool_of_the_client_ends_the_run_with_its_call_and_the_next_request_has_its_result(tmp_path, is_stored):
+    replies = [calls(call("show_map", place="Rome"), call("price_of", item="tea")), last_results]
+    agent = JsonAgent(price_of, model=ScriptedModel(*replies))
+    apps = [TestClient(agui(agent, journal=tmp_path / "runs.db" if is_stored else None)) for _ in range(2)]
+    first, second = apps if is_stored else apps[:1] * 2
+    events = ask(first, tools=[SHOW_MAP])
+    started = {event["toolCallName"]: event["toolCallId"] for event in of(events, "TOOL_CALL_START")}
+    assert {*started} == {"show_map", "price_of"}
+    assert [event["toolCallId"] for event in of(events, "TOOL_CALL_RESULT")] == [started["price_of"]]
+    assert events[-1]["outcome"] == {"type": "success"}
+    assert "agentkit.notice" not in {event["name"] for event in of(events, "CUSTOM")}
+    messages = [{"id": "1", "role": "user", "content": "?"}, result_of(started["show_map"], "shown")]
+    events = ask(second, None, messages=messages, tools=[SHOW_MAP])
+    assert not [event for event in events if event["type"].startswith("TOOL_CALL")], "the client has the call"
+    assert text_of(events) == "['shown', '3.5'] after tool"
+    again = second.post("/", json={"threadId": "t", "runId": "r", "messages": messages, "tools": [SHOW_MAP]})
+    assert (again.status_code, "no call waits for the result" in again.json()["error"]) == (409, True)
+
+
+def test_a_failed_result_of_the_client_is_an_error_and_a_query_may_follow_a_result():
+    replies = [call("show_map", place="Rome"), last_results, call("show_map", place="Oslo"), last_results]
+    client = client_of(price_of, replies=replies)
+    identity = of(ask(client, tools=[SHOW_MAP]), "TOOL_CALL_START")[0]["toolCallId"]
+    failed = result_of(identity, "", error="no such place")
+    assert "no such place" in text_of(ask(client, None, messages=[failed], tools=[SHOW_MAP]))
+    identity = of(ask(client, tools=[SHOW_MAP]), "TOOL_CALL_START")[0]["toolCallId"]
+    result = result_of(identity, "Oslo is shown")
+    query = {"id": "2", "role": "user", "content": "And now?"}
+    parts = {**query, "content": [{"type": "text", "text": "?"}]}
+    body = {"threadId": "t", "runId": "r", "messages": [result, parts], "tools": [SHOW_MAP]}
+    refused = client.post("/", json=body)
+    assert (refused.status_code, "results of the client's tools first" in refused.json()["error"]) == (422, True)
+    events = ask(client, None, messages=[result, query], tools=[SHOW_MAP])
+    assert "'Oslo is shown'] after user" in text_of(events)
+
+
+def test_a_query_in_place_of_the_result_of_a_client_cancels_the_call():
+    client = client_of(price_of, replies=[call("show_map", place="Rome"), answer("never mind")])
+    ask(client, tools=[SHOW_MAP])
+    assert text_of(ask(client, "Something else", tools=[SHOW_MAP])) == "never mind"
+
+
+def test_a_decision_and_a_call_of_the_client_wait_at_the_same_time():
+    replies = [calls(call("refund", customer="Ada", euros=4), call("show_map", place="Rome")), last_results]
+    client = client_of(refund, replies=replies)
+    paused = ask(client, tools=[SHOW_MAP])
+    (interrupt,) = paused[-1]["outcome"]["interrupts"]
+    resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+    events = ask(client, None, resume=resume, tools=[SHOW_MAP])
+    (shown,) = [event for event in of(paused + events, "TOOL_CALL_START") if event["toolCallName"] == "show_map"]
+    assert of(events, "TOOL_CALL_RESULT")[0]["content"] == "4.0 to Ada"
+    events = ask(client, None, messages=[result_of(shown["toolCallId"], "shown")], tools=[SHOW_MAP])
+    assert text_of(events) == "['4.0 to Ada', 'shown'] after tool"
 
 
 def test_text_that_is_not_json_is_refused():
