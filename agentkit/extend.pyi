@@ -96,6 +96,7 @@ from .sessions.journal.location import Place as Place
 from .sessions.journal.location import is_url as is_url
 from .sessions.journal.location import without_scheme as without_scheme
 from .sessions.journal.maintenance import Mark as Mark
+from .sessions.journal.maintenance import delete_conversation as delete_conversation
 from .sessions.journal.maintenance import find_problems as find_problems
 from .sessions.journal.maintenance import read_mark as read_mark
 from .sessions.journal.maintenance import salvage as salvage

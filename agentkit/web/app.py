@@ -133,6 +133,7 @@ class Page:
             Route("/agui", self.run, methods=["POST"]),
             Route("/threads", self.threads),
             Route("/threads/{thread}", self.thread),
+            Route("/threads/{thread}", self.delete, methods=["DELETE"]),
             Route("/threads/{thread}/version", self.version),
             Route("/threads/{thread}/events", self.events),
             Route("/threads/{thread}/stop", self.stop, methods=["POST"]),
@@ -169,6 +170,13 @@ class Page:
         conversation = await self._find(request)
         shown = {"events": conversation.events, "running": conversation.running, "version": conversation.version}
         return JSONResponse({**shown, **conversation.last_run, "isElsewhere": conversation.is_elsewhere})
+
+    async def delete(self, request: Request) -> Response:
+        try:
+            await self._threads.delete(user_of(request.scope), request.path_params["thread"])
+        except BusyError as error:
+            return JSONResponse(encode_error(mask(str(error))), status_code=409)
+        return Response(status_code=204)
 
     async def version(self, request: Request) -> Response:
         conversation = await self._find(request)

@@ -24,6 +24,7 @@ from ..extend import (
     Mark,
     Place,
     RunInfo,
+    delete_conversation,
     enclose,
     explain_answer,
     find_conversation,
@@ -482,6 +483,12 @@ def locate(user: str, thread: str, store: Place) -> str | int:
     return show(thread.removeprefix(RUN_PREFIX), store=store).run.conversation
 
 
+def delete_stored(user: str, thread: str, store: Place) -> None:
+    """Delete a conversation of a user from a journal, if it has it."""
+    if (mark := read_mark(locate(user, thread, store), store)) is not None:
+        delete_conversation(mark.key, store=store)
+
+
 def open_conversation(user: str, thread: str, store: Place, *, draws: bool = False) -> Thread:
     """Return a conversation of a user in a journal with the events of its runs; `draws` as in `AguiEncoder`.
 
@@ -600,6 +607,23 @@ class Threads:
             raise
         await conversation.wait_until_begun(first)
         return conversation, first
+
+    async def delete(self, user: str, thread: str) -> None:
+        """Delete a user's conversation, with its runs in the journal; do nothing if there is none.
+
+        Raises:
+            BusyError: A run of the conversation is working.
+        """
+        conversation = self._keep(user, await self.find(user, thread))
+        conversation.claim("deletion")
+        try:
+            if self.journal is not None:
+                await asyncio.to_thread(delete_stored, user, thread, self.journal)
+            del self._open[user, thread]
+        except ConversationBusy as error:
+            raise BusyError(str(error)) from error
+        finally:
+            conversation.release()
 
     async def list(self, user: str = "") -> list[dict[str, Any]]:
         """Return the user's conversations in the journal and in this process, the newest first."""

@@ -88,6 +88,25 @@ try {
   await other.locator(".pending button", { hasText: "Refuse" }).first().click();
   await other.waitForFunction(() => document.querySelector("#notice").innerText);
   report("too late", [await other.locator("#notice").innerText(), await other.locator(".pending").count(), await lastReply(other).locator(".markdown").innerText()]);
+  await other.close();
+
+  // delete a conversation: first not, then with its runs, and the page shows a new one
+  const questions = [];
+  let decision = "dismiss";
+  page.on("dialog", (dialog) => {
+    questions.push(dialog.message());
+    dialog[decision]();
+  });
+  const remove = page.locator("#thread-list button[aria-label='Delete: Please refund Ada']");
+  await remove.click();
+  report("kept", await page.locator("#thread-list a", { hasText: "Please refund Ada" }).count());
+  decision = "accept";
+  await remove.click();
+  await page.waitForSelector(".welcome");
+  await page.waitForFunction(() => ![...document.querySelectorAll("#thread-list a, #run-list a")].some((link) => link.textContent.includes("Please refund Ada")));
+  await page.reload();
+  await page.waitForSelector("#run-list a");
+  report("deleted", [await page.locator(".list a", { hasText: "Please refund Ada" }).count(), (await page.locator("#thread-list a").count()) > 0, questions.at(-1)]);
   report("problems", problems);
 } finally {
   await browser.close();

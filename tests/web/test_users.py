@@ -116,6 +116,59 @@ def test_the_page_shows_a_user_their_own_conversations_and_runs(tmp_path):
         assert get("eve", "/threads/of-ada/events").text == ""
 
 
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
+def test_a_user_deletes_a_conversation_of_their_own_alone(tmp_path, is_stored):
+    paid.clear()
+    app = app_of(web_app, journal=tmp_path / "runs.db" if is_stored else None)
+    with TestClient(app) as client:
+
+        def ask(user, path, method="GET"):
+            return client.request(method, path, headers={"x-user": user})
+
+        for user in ("ada", "eve"):
+            post(client, user, f"I am {user}", thread="t", path="/agui")
+            post(client, user, "refund", thread="t", path="/agui")
+        assert ask("eve", "/threads/other", "DELETE").status_code == 204
+        assert client.delete("/threads/t").status_code == 401
+        assert client.delete("/threads/t", headers={"x-user": "eve", "origin": "https://x.example"}).status_code == 403
+        assert ask("eve", "/threads/t", "DELETE").status_code == 204
+        assert ask("eve", "/threads").json() == ask("eve", "/runs").json() == []
+        assert ask("eve", "/threads/t").json()["events"] == []
+        (kept,) = ask("ada", "/threads").json()
+        assert kept["title"] == "I am ada"
+        assert len(ask("ada", "/runs").json()) == 2 * is_stored
+        assert events_of(post(client, "eve", "I am new", thread="t", path="/agui"))[-1]["result"] == "I am new"
+        assert ask("eve", "/threads").json()[0]["title"] == "I am new"
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
+def test_a_conversation_that_works_is_not_deleted(tmp_path, is_stored):
+    async def drive():
+        begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def work() -> str:
+            """Work."""
+            begun.set()
+            await may_end.wait()
+            return "worked"
+
+        agent = JsonAgent(work, model=ScriptedModel(call("work"), answer("done")))
+        app = web_app(agent, user=user_of, journal=tmp_path / "runs.db" if is_stored else None)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://shop", headers={"x-user": "ada"}) as client:
+            body = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "work"}]}
+            running = asyncio.create_task(client.post("/agui", json=body))
+            await begun.wait()
+            refused = await client.delete("/threads/t")
+            assert (refused.status_code, "still working" in refused.json()["error"]) == (409, True)
+            may_end.set()
+            assert events_of(await running)[-1]["result"] == "done"
+            assert (await client.delete("/threads/t")).status_code == 204
+            assert (await client.get("/threads")).json() == []
+
+    asyncio.run(drive())
+
+
 def test_a_page_without_token_and_users_is_refused():
     with pytest.raises(DefinitionError, match="Give a token, or user="):
         web_app(JsonAgent(refund))

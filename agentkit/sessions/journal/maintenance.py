@@ -275,6 +275,18 @@ def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
         opened.compact()
 
 
+def delete_conversation(key: int, *, store: Place = DEFAULT_PATH) -> None:
+    """Delete a conversation, by its key in `RunInfo`: all its runs, all or none of them, and its messages.
+
+    Raises:
+        ConversationBusy: One of the runs is in progress, or is queued for workers.
+    """
+    where = f"conversation {key}"
+    with opened_store(store, must_exist=True) as opened, reading(opened, where), _opened_clean_ups(opened) as beside:
+        _delete_runs(opened, key, RunFilter(conversations=[key]), "the conversation", beside)
+        opened.compact()
+
+
 def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
     """Delete the runs, finished or not, that have written nothing for `days`; return their number.
 
@@ -328,11 +340,19 @@ def _opened_clean_ups(store: Store) -> Iterator[list[CleanUp]]:
 
 
 def _delete_run(store: Store, run: RunEntry, beside: Sequence[CleanUp]) -> None:
-    lease = store.take(run.conversation, f"run {run.id}")
+    _delete_runs(store, run.conversation, RunFilter(ids=[run.id]), f"run {run.id}", beside)
+
+
+def _delete_runs(store: Store, key: int, wanted: RunFilter, what: str, beside: Sequence[CleanUp]) -> None:
+    lease = store.take(key, what)
     try:
-        if not all(door.empty(run.id) for door in beside):
-            raise ConversationBusy(f"run {run.id} is queued for workers. Stop it first, or wait until it has ended.")
-        store.remove([*with_inner_runs(store, run)])
+        found = store.runs(wanted)
+        for run in found:
+            if not all(door.empty(run.id) for door in beside):
+                raise ConversationBusy(
+                    f"run {run.id} is queued for workers. Stop it first, or wait until it has ended."
+                )
+        store.remove([inner for run in found for inner in with_inner_runs(store, run)])
     finally:
         lease.release()
 

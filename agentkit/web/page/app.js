@@ -2,7 +2,7 @@
 
 import { showComparison } from "./compare.js";
 import { byId, formatCost, formatSeconds, formatTime, make } from "./dom.js";
-import { attach, fetchJson, newThreadId, post, Refused, startRun } from "./protocol.js";
+import { attach, fetchJson, newThreadId, post, Refused, remove, startRun } from "./protocol.js";
 import { RunView } from "./run_view.js";
 
 const RETRY_MS = 1000;
@@ -330,7 +330,7 @@ async function openComparison(left, right) {
 async function loadLists() {
   try {
     const [threads, runs, info] = await Promise.all([fetchJson("/threads"), fetchJson("/runs"), fetchJson("/info")]);
-    byId("thread-list").replaceChildren(...threads.map((thread) => make("li", {}, make("a", { href: `#/thread/${encodeURIComponent(thread.id)}`, text: thread.title || "Conversation" }), thread.running ? make("span", { class: "hint", text: "working" }) : null)));
+    byId("thread-list").replaceChildren(...threads.map(threadItem));
     state.runs = runs;
     showRuns();
     byId("compare").hidden = runs.length < 2;
@@ -341,6 +341,26 @@ async function loadLists() {
   } catch (error) {
     if (error instanceof Refused) setNotice(error.message);
   }
+}
+
+function threadItem(thread) {
+  const title = thread.title || "Conversation";
+  const link = make("a", { href: `#/thread/${encodeURIComponent(thread.id)}`, text: title });
+  const button = make("button", { type: "button", class: "icon", "aria-label": `Delete: ${title}`, text: "✕", onclick: () => deleteThread(thread.id, title) });
+  return make("li", {}, link, thread.running ? make("span", { class: "hint", text: "working" }) : button);
+}
+
+async function deleteThread(thread, title) {
+  if (!confirm(`Delete "${title}" with its runs? They cannot be restored.`)) return;
+  try {
+    await remove(pathOf(thread));
+  } catch (error) {
+    setNotice(error.message);
+    return;
+  }
+  if (state.thread === thread && !state.replay) location.hash = `#/thread/${newThreadId()}`;
+  await loadLists();
+  byId("new-thread").focus();
 }
 
 const RUN_STATES = { paused: "waits for you", interrupted: "interrupted", stopped: "stopped" };

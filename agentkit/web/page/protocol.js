@@ -33,6 +33,10 @@ export async function post(path, body = {}) {
   return check(await fetch(relative(path), { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) }));
 }
 
+export async function remove(path) {
+  return check(await fetch(relative(path), { method: "DELETE", headers }));
+}
+
 // Yield the events of a stream of server-sent events, each as [id, event].
 async function* readEvents(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

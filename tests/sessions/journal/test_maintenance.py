@@ -8,6 +8,8 @@ from agentkit import DefinitionError, JsonAgent, Session, tool
 from agentkit.core.messages import pending_calls
 from agentkit.journal import Journal, JournalError, delete, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.location import ConversationBusy
+from agentkit.sessions.journal.maintenance import delete_conversation
 from agentkit.sessions.journal.writer import JournaledConversation
 from agentkit.testing import ScriptedModel, answer, call
 
@@ -89,6 +91,24 @@ class TestRemoval:
         second = world.run(agent_of(path, answer("3")), "Stay")
         delete(first.run_id, store=path)
         assert [run.id for run in runs(path)] == [second.run_id]
+        with opened_store(path) as store:
+            assert store.read("SELECT count(*) FROM messages WHERE body LIKE ?", "%a secret word%") == [(0,)]
+            assert store.read("SELECT count(*) FROM conversations") == [(1,)]
+
+    def test_a_conversation_is_deleted_with_all_its_runs_unless_one_works(self, world, path):
+        kept = world.run(agent_of(path, answer("3")), "Stay")
+        agent = agent_of(path, answer("a secret word"), answer("again"))
+        for query in ("Go", "On"):
+            last = world.run(agent, query, session=agent.session)
+        key = show(last.run_id, store=path).run.conversation
+        with opened_store(path) as store:
+            lease = store.take(key)
+            with pytest.raises(ConversationBusy, match="the conversation"):
+                delete_conversation(key, store=path)
+            lease.release()
+        assert len(runs(path)) == 3
+        delete_conversation(key, store=path)
+        assert [run.id for run in runs(path)] == [kept.run_id]
         with opened_store(path) as store:
             assert store.read("SELECT count(*) FROM messages WHERE body LIKE ?", "%a secret word%") == [(0,)]
             assert store.read("SELECT count(*) FROM conversations") == [(1,)]
