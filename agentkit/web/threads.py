@@ -609,7 +609,7 @@ class Threads:
         return conversation, first
 
     async def delete(self, user: str, thread: str) -> None:
-        """Delete a user's conversation, with its runs in the journal; do nothing if there is none.
+        """Delete a user's conversation, with its runs in the journal; do nothing if it does not exist.
 
         Raises:
             BusyError: A run of the conversation is working.

@@ -61,7 +61,40 @@ try {
   await lastReply(page).locator("button[aria-label='Copy the answer']").click();
   await page.waitForFunction(() => [...document.querySelectorAll("button.link")].some((button) => button.textContent === "Copied"));
   report("copied", await page.evaluate(() => navigator.clipboard.readText()));
+  const steps = lastReply(page).locator(".call").last();
+  await steps.locator("summary").first().evaluate((line) => line.closest("details.work").setAttribute("open", ""));
+  await steps.locator("summary").first().click();
+  const copied = [];
+  for (const what of ["arguments", "result"]) {
+    await steps.locator(`button[aria-label='Copy the ${what}']`).click();
+    await steps.locator("button", { hasText: "Copied" }).first().waitFor();
+    copied.push(await page.evaluate(() => navigator.clipboard.readText()));
+    await steps.locator("button", { hasText: "Copied" }).first().waitFor({ state: "detached" });
+  }
+  report("copied of a call", copied);
   report("continues", page.url().includes("#/thread/run%3A"));
+
+  // a run that failed is tried again: its finished call is not repeated, and the list has its time and its cost
+  await page.click("#new-thread");
+  await page.waitForSelector(".welcome");
+  await page.fill("#composer-text", "stumble over coffee");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#notice button");
+  report("failed", [await page.locator("#notice").innerText(), await lastReply(page).locator(".problem").innerText(), await page.locator(".call").count()]);
+  await page.click("#notice button");
+  await says(page, "It is done: 4.25");
+  await page.waitForFunction(() => !document.querySelector("#main").classList.contains("running"));
+  report("tried again", [await page.locator(".query").count(), await page.locator(".call").count(), await page.locator("#notice").isVisible()]);
+  const figures = page.locator("#run-list li", { hasText: "stumble over coffee" }).locator(".hint");
+  await page.waitForFunction(() => document.querySelector("#run-list .hint").textContent.includes("finished"));
+  report("figures", (await figures.textContent()).split(" · "));
+
+  // two runs with other calls: the arguments of each stand in the table
+  await page.click("#compare");
+  await page.getByLabel("Compare: stumble over coffee").check();
+  await page.getByLabel("Compare: refund that was refused").click(); // the list is drawn anew
+  await page.waitForSelector(".comparison");
+  report("one-sided", await page.locator(".comparison tbody tr.differs").evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll("code, td:last-child")].map((cell) => cell.textContent))));
 
   // two windows on one conversation: the second one follows what the first one decides
   await page.click("#new-thread");

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -315,6 +316,10 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     assert found["filtered"] == ["refund that waits"]
     assert found["inbox after the decision"] == "agentkit"
     assert found["copied"] == "It is done: 4.0 euros went to Ada"
+    assert [json.loads(found["copied of a call"][0]), found["copied of a call"][1]] == [
+        {"customer": "Ada", "euros": 4},
+        "4.0 euros went to Ada",
+    ]
     assert found["refused"] == [["refused"], ["refused"], False]
     assert found["stopped"][0] == "Stopped"
     assert found["stopped"][2] == "Continue the run"
@@ -323,6 +328,18 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     assert found["waits"] == ["The agent waits for you", ["waits for you"], ["waiting"], "Allow"]
     assert found["waits after a reload"] == "The agent waits for you"
     assert found["continues"] is True
+    failed, problem, calls = found["failed"]
+    assert failed.startswith("The last run failed. Its finished steps are in the journal and are not repeated.")
+    assert failed.endswith("Try again")
+    assert (problem, calls) == ("the key was refused", 1)
+    assert found["tried again"] == [1, 1, False]
+    state, _, seconds, cost = found["figures"]
+    assert (state, cost) == ("finished", "$0.012")
+    assert re.fullmatch(r"<1 ms|[\d.]+ m?s", seconds)
+    assert found["one-sided"] == [
+        ["price_of", '{"item": "coffee"}', "only on the left"],
+        ["refund", '{"customer": "Ada", "euros": 4}', "only on the right"],
+    ]
     assert found["second window"] == "The agent waits for you"
     assert found["second window follows"] == 0
     notice, forms, text = found["too late"]

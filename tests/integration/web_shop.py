@@ -44,10 +44,19 @@ async def work() -> str:
     return "worked"
 
 
+stumbles: list[str] = []
+"""The queries over which the model has stumbled: it does so once."""
+
+
 def reply(request):
     """Choose the reply by the last message and the last query."""
     last = request.messages[-1]
     query = [str(message["content"]) for message in request.messages if message["role"] == "user"][-1]
+    if last["role"] == "tool" and "stumble" in query:
+        if query not in stumbles:
+            stumbles.append(query)
+            return ModelError("the key was refused", kind="authentication")
+        return {**answer(f"It is done: {last['content']}"), "usage": {"input_tokens": 1200, "cost": 0.0123}}
     if last["role"] == "tool":
         return answer(HOSTILE if "price" in query else f"It is done: {last['content']}")
     if "fail" in query:
@@ -57,6 +66,7 @@ def reply(request):
         "refund": call("refund", customer="Ada", euros=4),
         "clerk": call("clerk", query="price of tea"),
         "book": call("book", city="Rome"),
+        "stumble": call("price_of", item="coffee"),
         "work": call("work"),
         "map": call("show_map", place="Rome"),
         "price": calls(call("price_of", item="tea"), call("price_of", item="gold")),

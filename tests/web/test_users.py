@@ -144,7 +144,8 @@ def test_a_user_deletes_a_conversation_of_their_own_alone(tmp_path, is_stored):
 @pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
 def test_a_conversation_that_works_is_not_deleted(tmp_path, is_stored):
     async def drive():
-        begun, may_end = asyncio.Event(), asyncio.Event()
+        begun = asyncio.Event()
+        may_end = asyncio.Event()
 
         async def work() -> str:
             """Work."""
