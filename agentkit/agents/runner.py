@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from ..core.background import check_event_loop, run_in_thread
 from ..core.context import AgentPath
 from ..core.enclosing import enclosing
-from ..core.errors import DefinitionError, RunError, RunStopped
+from ..core.errors import DefinitionError, Paused, RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
 from ..core.host import check_main, find_kernel
 from ..core.threads import RUN_CANCELLATION, Cancellation
@@ -278,6 +278,12 @@ def _record_stop(writer: JournalWriter, _: Any, error: BaseException | None, __:
         writer.end_run("failed", outcome_of_error(error))
 
 
+def _name_run(run: Run, _: Any, error: BaseException | None, __: Any) -> None:
+    """Name the run in the error of a pause, so that any process can continue it from the agent's journal."""
+    if isinstance(error, Paused):
+        error.run_id = run.run_id
+
+
 @contextmanager
 def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
     """Yield the policies that record or replay a run; they belong outside of all others."""
@@ -289,6 +295,8 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
             policies = (request.replay.policy,)
             session.inputs.decisions.update(request.replay.decisions)
         elif conversation := session.journaled if place is None else conversation_in(session, place):
+            if spec.journal and not request.journal:
+                stack.push(partial(_name_run, run))
             if stored := conversation.stored if request.query is None else None:
                 run.run_id = stored.run.id
                 run.usage = stored.run.usage

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
 from .pending import DECIDE_HINT, WAITS_TITLE, Pending, Question, list_waiting, suggest_answers
@@ -141,25 +141,39 @@ class NoAnswer(RunError):
     reason: StopReason = "stuck"
 
 
+RUN_SESSION: Final = "agent.run(session=error.session, "
+"""The start of the line that continues a paused run, in its error."""
+
+
 class Paused(RunError):
     """The run waits for a person, who decides about tool calls or answers questions; run the session to continue.
 
     Attributes:
         pending: What the run waits for: decisions about calls, then answers to questions.
         session: The session to run again, with `answers={pending.id: True}`, say.
+        run_id: The id of the run where the agent's journal keeps it: `agent.resume(run_id, answers=...)` continues it
+            in any process.
     """
 
     pending: Sequence[Pending] = ()
     session: Any = None
+    run_id: str | None = None
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.run_id is None else text.replace(RUN_SESSION, f"agent.resume({self.run_id!r}, ")
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows in place of a traceback: what waits, and the line that continues the run."""
         answers = suggest_answers(self.pending)
+        start = "import sys; agent.run(session=sys.last_value.session, "
+        if self.run_id is not None:
+            start = f"agent.resume({self.run_id!r}, "
         return [
             WAITS_TITLE,
             *(f"  {line}" for line in list_waiting(self.pending)),
             DECIDE_HINT,
-            f"  import sys; agent.run(session=sys.last_value.session, answers={answers!r})",
+            f"  {start}answers={answers!r})",
         ]
 
     @property

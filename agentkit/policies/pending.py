@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from ..core.ask_person import MAX_CONSENT_CHARS, PersonAnswer, Scope, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
-from ..core.errors import DefinitionError, Paused, RunError
+from ..core.errors import RUN_SESSION, DefinitionError, Paused, RunError
 from ..core.flow import Done, Event, Flow, ask
 from ..core.masking import mask
 from ..core.messages import ToolCall
@@ -421,7 +421,7 @@ def make_pause(waiting: Sequence[Pending]) -> Paused:
         )
         parts.append(
             f"{len(decisions)} of the model's calls wait for a decision: {shown}.{wrong} Decide and continue: "
-            f"agent.run(session=error.session, answers={{{decisions[0].id!r}: True}}), or a reason to refuse it, or "
+            f"{RUN_SESSION}answers={{{decisions[0].id!r}: True}}), or a reason to refuse it, or "
             "other arguments as a dict."
         )
     if questions:
@@ -429,7 +429,7 @@ def make_pause(waiting: Sequence[Pending]) -> Paused:
         example = {questions[0].id: build_example(dict(questions[0].schema))}
         parts.append(
             f"{len(questions)} question{' waits' if len(questions) == 1 else 's wait'} for an answer: {shown}. "
-            f"Answer and continue: agent.run(session=error.session, answers={example!r})"
+            f"Answer and continue: {RUN_SESSION}answers={example!r})"
         )
     error = Paused(" ".join(parts))
     error.pending = tuple(waiting)

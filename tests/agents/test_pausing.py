@@ -54,6 +54,16 @@ class TestPausing:
         assert "agent.run(session=error.session, answers={'2': True})" in str(error)
         assert "delete(" in str(error)
 
+    def test_with_a_journal_the_error_names_the_run_to_resume(self, world, tmp_path):
+        settings = {"journal": tmp_path / "runs.db"}
+        error = self.paused(world, agent(self.turn(), **settings))
+        line = f"agent.resume({error.run_id!r}, answers={{'2': True}})"
+        assert line in str(error)
+        assert line in "\n".join(error._render_traceback_()).replace(", '3': True", "")
+        again = agent(FINAL, **settings)
+        assert again.resume(error.run_id, answers={"2": True, "3": "no"}).answer == "done"
+        assert DONE == ["look l", "a"]
+
     def test_another_process_decides_and_continues(self, world, tmp_path):
         self.paused(world, agent(self.turn())).session.save(tmp_path / "s.json")
         session = Session.load(tmp_path / "s.json")
