@@ -1,0 +1,172 @@
+"""The files of the guide on places run inside of the frameworks that they are written for, offline."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from snippets import blocks
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guides" / "places.md"
+MAX_LINES = 25
+"""Of a file without its blank lines."""
+
+FASTAPI = """
+from fastapi.testclient import TestClient
+from api import app
+
+client = TestClient(app)
+print(client.get("/ask", params={"query": "What is the price of tea?"}).text)
+print(client.get("/ask", params={"query": "Refund 4 euros to Ada."}).text)
+query = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "What is the price of tea?"}]}
+print(client.post("/agent/", json=query).status_code)
+signed = client.post("/agent/", json=query, headers={"authorization": "Bearer token-of-ada"})
+print(signed.status_code, '"RUN_FINISHED"' in signed.text, '"3.5"' in signed.text)
+"""
+
+DJANGO = """
+from pathlib import Path
+
+Path("orders").mkdir()
+Path("orders/models.py").write_text(
+    "from django.db import models\\n\\n\\nclass Order(models.Model):\\n    item = models.CharField(max_length=20)\\n"
+)
+import django
+from django.conf import settings
+
+base = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+settings.configure(INSTALLED_APPS=["orders"], DATABASES={"default": base}, DEFAULT_AUTO_FIELD="django.db.models.AutoField")
+django.setup()
+from django.db import connection
+from django.test import RequestFactory
+from orders.models import Order
+import views
+
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
+
+with connection.schema_editor() as editor:
+    editor.create_model(Order)
+
+
+def post(*replies):
+    views.agent = JsonAgent(views.add_order, memory=False, tool_thread="caller", model=ScriptedModel(*replies))
+    return views.ask(RequestFactory().post("/", {"query": "Order tea."}))
+
+
+print(views.agent.run("Add an order for the item tea.").calls[0].content, Order.objects.count())
+Order.objects.all().delete()
+print(post(call("add_order", item="tea"), answer("Ordered.")).content, Order.objects.count())
+try:
+    post(call("add_order", item="coffee"))
+except Exception as error:
+    print("failed:", error)
+print([order.item for order in Order.objects.all()])
+"""
+
+CELERY = """
+import os
+
+import tasks
+from celery.contrib.testing.worker import start_worker
+
+from agentkit import Session, journal
+from agentkit.events import ToolFinished
+
+query = "What is the price of tea?"
+tasks.app.conf.update(broker_url="memory://", result_backend="cache+memory://")
+with start_worker(tasks.app, pool="solo", perform_ping_check=False):
+    print(tasks.ask.delay(query).get(timeout=60))
+
+
+def die(event):
+    if isinstance(event, ToolFinished):
+        os._exit(1)
+
+
+child = os.fork()
+if not child:
+    tasks.agent.run(query, session=Session.open("t-1", "runs.db"), listeners=[die])
+print("died with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print([run.state for run in journal.runs("runs.db")])
+print(tasks.ask.apply([query], task_id="t-1").get(), tasks.ask.apply([query], task_id="t-1").get())
+print([run.state for run in journal.runs("runs.db")], journal.runs("runs.db")[0].usage.requests)
+waits = tasks.ask.apply(["Refund 4 euros to Ada."], task_id="t-2")
+print(waits.state, type(waits.result).__name__, [run.state for run in journal.runs("runs.db")])
+"""
+
+STREAMLIT = """
+from streamlit.testing.v1 import AppTest
+
+page = AppTest.from_file("streamlit_page.py", default_timeout=60).run()
+page.chat_input[0].set_value("What is the price of tea?").run()
+print([(one.name, one.markdown[0].value) for one in page.chat_message])
+page.chat_input[0].set_value("Refund 4 euros to Ada.").run()
+print([one.label for one in page.button], page.chat_message[-1].markdown[0].value)
+page.button[0].click().run()
+print(page.exception, len(page.button), page.chat_message[-1].markdown[0].value)
+"""
+
+GRADIO = """
+from gradio_client import Client
+from gradio_page import page
+
+_, url, _ = page.launch(prevent_thread_lock=True, quiet=True)
+client = Client(url, verbose=False)
+for query in ("What is the price of tea?", "Refund 4 euros to Ada.", "yes"):
+    print(client.predict(query, api_name="/reply"))
+page.close(verbose=False)
+"""
+
+PLACES = {
+    "fastapi": (FASTAPI, ["3.5", r"It waits for a decision: \w{12}", "401", "200 True True"]),
+    "django": (DJANGO, [r"order 1 1", r"b'{\"answer\": \"Ordered.\"}' 1", "failed: .*replies.*", r"\['tea'\]"]),
+    "celery": (
+        CELERY,
+        [
+            "3.5",
+            "died with 1",
+            r"\['interrupted', 'finished'\]",
+            "3.5 3.5",
+            r"\['finished', 'finished'\] 2",
+            r"FAILURE Paused \['paused', 'finished', 'finished'\]",
+        ],
+    ),
+    "streamlit": (
+        STREAMLIT,
+        [
+            r"\[\('user', 'What is the price of tea\?'\), \('assistant', '3\.5'\)\]",
+            r"\['Allow refund'\] The agent wants to call refund:(?s:.*?)euros: 4",
+            r"ElementList\(\) 0 4\.0 euros went to Ada",
+        ],
+    ),
+    "gradio": (GRADIO, ["3.5", r"The agent wants to call refund:(?s:.*?)Answer yes.*", "4.0 euros went to Ada"]),
+}
+"""For each framework what drives the file, and the lines that it prints."""
+
+FILES = {block.title: block.body for block in blocks(GUIDE) if block.title.endswith(".py")}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_an_agent_works_in_its_place(name, tmp_path):
+    if find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    for title, body in FILES.items():
+        (tmp_path / title).write_text(body)
+    driver, expected = PLACES[name]
+    (tmp_path / "drive.py").write_text(driver)
+    outside = {key: value for key, value in os.environ.items() if not re.match(r"AGENTKIT_|.*_KEY$|PYTEST_", key)}
+    command = [sys.executable, str(ROOT / "tests" / "loopback_only.py"), "drive.py"]
+    environment = {**outside, "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"\s+".join(expected), done.stdout.strip()), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("title", FILES)
+def test_a_place_is_short(title):
+    assert len([line for line in FILES[title].splitlines() if line.strip()]) <= MAX_LINES
