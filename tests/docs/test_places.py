@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 from snippets import blocks
 
 ROOT = Path(__file__).parents[2]
@@ -170,3 +171,27 @@ def test_an_agent_works_in_its_place(name, tmp_path):
 @pytest.mark.parametrize("title", FILES)
 def test_a_place_is_short(title):
     assert len([line for line in FILES[title].splitlines() if line.strip()]) <= MAX_LINES
+
+
+def test_the_hooks_of_pre_commit_run_as_the_guide_configures_them(tmp_path):
+    (setup,) = [block.body for block in blocks(GUIDE.with_name("tools.md")) if block.title == ".pre-commit-config.yaml"]
+    configured = {hook["id"]: hook["args"] for hook in yaml.safe_load(setup)["repos"][0]["hooks"]}
+    hooks = {
+        hook["id"]: hook["entry"].split() for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    }
+    assert configured.keys() == hooks.keys()
+    tools = tmp_path / "mytools.py"
+    tools.write_text(FILES["shop.py"])
+    bin_folder = Path(sys.executable).parent
+    lock = [bin_folder / "agentkit", "lock", "--tools", "mytools.py"]
+    subprocess.run(lock, cwd=tmp_path, check=True, capture_output=True)
+
+    def codes():
+        commands = {name: [bin_folder / entry[0], *entry[1:], *configured[name]] for name, entry in hooks.items()}
+        return [
+            subprocess.run(one, cwd=tmp_path, capture_output=True, check=False).returncode for one in commands.values()
+        ]
+
+    assert codes() == [0, 0]
+    tools.write_text(FILES["shop.py"].replace("euros: float", "euros: int"))
+    assert codes() == [0, 1]
