@@ -16,6 +16,7 @@ from ..core.errors import DENIED, Paused, is_denied
 from ..core.flow import Event, Listener
 from ..core.masking import MaskedStream, mask
 from ..core.messages import Message, calls_of, text_of
+from ..core.parts import Part
 from ..core.pending import Pending
 from ..engine.model import ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
@@ -120,7 +121,8 @@ class CallProgress:
 class CallClosed:
     """A tool call has its result: the text that the model reads.
 
-    One that `waits` has none: it asks a person.  A refused one did not run.
+    One that `waits` has none: it asks a person.  A refused one did not run.  `images` are addresses, mostly of the kind
+    "data:image/png;base64,...".
     """
 
     agent: str
@@ -130,6 +132,7 @@ class CallClosed:
     is_error: bool = False
     waits: bool = False
     is_refused: bool = False
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +252,15 @@ def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed
     error = span.get("error") or ""
     text = text_of(message)
     is_refused = is_denied(error or text if not span or error else "")
-    return CallClosed(agent, path, mask(text), seconds, bool(error) or is_refused, is_refused=is_refused)
+    content = message["content"]
+    images = _images(content) if isinstance(content, list) else ()
+    is_error = bool(error) or is_refused
+    return CallClosed(agent, path, mask(text), seconds, is_error, is_refused=is_refused, images=images)
+
+
+def _images(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the addresses of the images among the parts of a result."""
+    return tuple(part["image_url"]["url"] for part in parts if part.get("type") == "image_url")
 
 
 def _end(run: Mapping[str, Any], state: str, now: float, pending: Sequence[Pending]) -> Iterator[tuple[float, Frame]]:
@@ -329,7 +340,9 @@ class FrameReader:
                     content = mask(result.content)
                     is_error = result.error is not None
                     is_refused = result.error is not None and result.error.name == DENIED
-                    yield CallClosed(self._agent, path, content, result.seconds, is_error, result.is_open, is_refused)
+                    images = _images(result.images)
+                    about = (result.seconds, is_error, result.is_open, is_refused, images)
+                    yield CallClosed(self._agent, path, content, *about)
             case Progress():
                 identity = event.call.id if event.call else ""
                 yield CallProgress(join_path(self._agent, identity), mask(render_text(event.value)))

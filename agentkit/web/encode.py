@@ -188,7 +188,10 @@ class AguiEncoder:
             yield {"type": "TOOL_CALL_END", **shared}
         else:
             shown = _own(seconds=round(frame.seconds, 4), isError=frame.is_error, isRefused=frame.is_refused)
-            result = {"messageId": f"{self._run}-{frame.id}", "content": frame.content, "role": "tool"}
+            content: Any = frame.content
+            if frame.images:
+                content = [{"type": "text", "text": frame.content}, *map(_image_part, frame.images)]
+            result = {"messageId": f"{self._run}-{frame.id}", "content": content, "role": "tool"}
             yield {"type": "TOOL_CALL_RESULT", **shared, **result, "metadata": shown}
 
     def _close(self, frame: RunClosed) -> Iterator[Json]:
@@ -221,6 +224,13 @@ def _stamp(events: Iterable[Json], at: float | None = None) -> Iterator[Json]:
     stamp = int((time.time() if at is None else at) * 1000)
     for event in events:
         yield {key: value for key, value in event.items() if value is not None} | {"timestamp": stamp}
+
+
+def _image_part(url: str) -> Json:
+    """Return the part of an image, with its bytes if its address has them."""
+    kind, mark, data = url.removeprefix("data:").partition(";base64,")
+    source = {"type": "data", "value": data, "mimeType": kind} if mark else {"type": "url", "value": url}
+    return {"type": "image", "source": source}
 
 
 def _own(**values: Any) -> Json:

@@ -140,6 +140,12 @@ try {
   await ended();
   report("attachment", await page.locator(".query img").evaluate((image) => image.naturalWidth));
 
+  // an image of a tool
+  await send("draw a pixel");
+  await ended();
+  await page.waitForFunction(() => document.querySelector(".call-body img")?.naturalWidth);
+  report("drawn", await page.locator(".call-body img").evaluate((image) => [image.naturalWidth, image.alt]));
+
   // stop
   await send("work for a while");
   await page.waitForSelector(".call:has-text('work')");

@@ -270,9 +270,10 @@ def test_a_browser_drives_the_page(tmp_path):
     assert found["question"] == "It is done: 3 nights"
     assert found["nested"] == ["price_of"]
     assert found["attachment"] == 1
+    assert found["drawn"] == [1, "Result: image"]
     assert found["stopped"] == "Stopped"
-    assert found["reloaded"] == 7
-    assert found["continued"][0] == 8
+    assert found["reloaded"] == 8
+    assert found["continued"][0] == 9
     assert found["continued"][1].startswith("It is done: OutcomeUnknown")
     assert found["conversations"] == ["hello", "What is the price of tea?"]
     (empty, few, more, whole) = found["scrubbed"]

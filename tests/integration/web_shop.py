@@ -1,10 +1,12 @@
 """The agent of the tests of the page and of AG-UI: its model replies by the words of the query."""
 
 import asyncio
+from base64 import b64decode
 
-from agentkit import JsonAgent, ModelError, ask_question, tool
+from agentkit import Image, JsonAgent, ModelError, ask_question, tool
 from agentkit.testing import ScriptedModel, answer, call, calls
 
+PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 HOSTILE = """The price is **3.50 euros**.
 
 # Heading <script>window.hacked = 1</script>
@@ -38,6 +40,11 @@ def book(city: str) -> str:
     return f"{ask_question(f'How many nights in {city}?', int)} nights"
 
 
+def draw() -> Image:
+    """Draw a pixel."""
+    return Image.from_bytes(PIXEL)
+
+
 async def work() -> str:
     """Work for a while."""
     await asyncio.sleep(4)
@@ -69,6 +76,7 @@ def reply(request):
         "stumble": call("price_of", item="coffee"),
         "work": call("work"),
         "map": call("show_map", place="Rome"),
+        "draw": call("draw"),
         "price": calls(call("price_of", item="tea"), call("price_of", item="gold")),
     }.items():
         if word in query:
@@ -83,6 +91,6 @@ def clerk_reply(request):
 
 clerk = JsonAgent(price_of, model=ScriptedModel([clerk_reply] * 100, name="small"), description="Knows the prices.")
 agent = JsonAgent(
-    price_of, refund, book, work, clerk.as_tool("clerk"), model=ScriptedModel([reply] * 500, name="scripted"),
+    price_of, refund, book, draw, work, clerk.as_tool("clerk"), model=ScriptedModel([reply] * 500, name="scripted"),
     description="I know the prices of the shop.",
 )  # fmt: skip

@@ -6,19 +6,20 @@ import re
 import sys
 import threading
 import time
+from base64 import b64decode
 
 import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from agentkit import DefinitionError, JsonAgent, ModelError, Question, Session, ask_question, tool
+from agentkit import DefinitionError, Image, JsonAgent, ModelError, Question, Session, ask_question, tool
 from agentkit.extend import LiveRespondent, enclosing
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.web import agui
 from agentkit.web.app import stream_events
 from agentkit.web.run_input import parse_input
-from agentkit.web.threads import Thread
+from agentkit.web.threads import Thread, open_conversation
 
 
 def price_of(item: str) -> float:
@@ -405,6 +406,21 @@ def test_an_attachment_reaches_the_model_as_a_part():
     client = client_of(price_of, replies=[reply])
     assert text_of(ask(client, content)) == "a pixel"
     assert seen[0][1] == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_an_image_of_a_tool_is_an_image_part_of_its_result(tmp_path, is_stored):
+    def draw() -> Image:
+        """Draw a pixel."""
+        return Image.from_bytes(b64decode(PIXEL))
+
+    agent = JsonAgent(draw, model=ScriptedModel(call("draw"), answer("drawn")))
+    (result,) = of(ask(TestClient(agui(agent, journal=tmp_path / "runs.db"))), "TOOL_CALL_RESULT")
+    if is_stored:
+        (result,) = of(open_conversation("", "t", tmp_path / "runs.db").events, "TOOL_CALL_RESULT")
+    text, image = result["content"]
+    assert (text["type"], "image/png" in text["text"]) == ("text", True)
+    assert image == {"type": "image", "source": {"type": "data", "value": PIXEL, "mimeType": "image/png"}}
 
 
 @pytest.mark.parametrize(

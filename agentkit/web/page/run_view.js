@@ -71,12 +71,12 @@ export class RunView {
     return node;
   }
 
-  attachment(part) {
+  attachment(part, label = "Attachment") {
     const source = part.source ?? {};
     const url = part.image_url?.url ?? (source.type === "data" ? `data:${source.mimeType};base64,${source.value}` : "");
     const name = part.metadata?.filename ?? part.file?.filename ?? part.type;
-    if (/^data:image\/(png|jpeg|gif|webp);base64,/.test(url)) return make("img", { src: url, alt: `Attachment: ${name}` });
-    return make("p", { class: "file", text: `Attachment: ${name}` });
+    if (/^data:image\/(png|jpeg|gif|webp);base64,/.test(url)) return make("img", { src: url, alt: `${label}: ${name}` });
+    return make("p", { class: "file", text: `${label}: ${name}` });
   }
 
   say(text) {
@@ -147,12 +147,14 @@ export class RunView {
     const call = this.turn.items.get(event.toolCallId);
     if (!call) return;
     const { seconds, isError, isRefused } = own(event);
-    const content = typeof event.content === "string" ? event.content : JSON.stringify(event.content);
+    const parts = Array.isArray(event.content) ? event.content : [{ type: "text", text: event.content }];
+    const content = parts.filter((part) => part.type === "text").map((part) => part.text).join("\n");
     call.item.classList.remove("busy");
     call.item.classList.toggle("failed", Boolean(isError) && !isRefused);
     call.item.classList.toggle("refused", Boolean(isRefused));
     call.figures.textContent = [isRefused ? "refused" : isError ? "failed" : "", isRefused ? "" : formatSeconds(seconds)].filter(Boolean).join(" · ");
     call.body.append(make("p", { class: "label", text: isRefused ? "Refused " : isError ? "Error " : "Result " }, copyButton(content, "result")), make("pre", { class: "code", tabindex: "0", text: prettyJson(content) }));
+    for (const part of parts) if (part.type !== "text") call.body.append(this.attachment(part, "Result"));
     if (isError && !isRefused) this.turn.failed += 1;
     this.calls.push({ name: call.name, arguments: call.text, content, isError: Boolean(isError), seconds });
   }
