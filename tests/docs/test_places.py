@@ -123,7 +123,27 @@ for query in ("What is the price of tea?", "Refund 4 euros to Ada.", "yes"):
 page.close(verbose=False)
 """
 
+DESK = """
+import desk
+from shop import price_of, refund
+
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
+
+both = call("refund", customer="Ada", euros=1)
+both["tool_calls"] += call("refund", customer="Bob", euros=2)["tool_calls"]
+desk.agent = JsonAgent(price_of, refund, memory=False, journal="runs.db", model=ScriptedModel(both, answer("Done.")))
+sent = []
+desk.ask("Refund both.", lambda texts, run_id: sent.append((texts, run_id)))
+texts, run_id = sent.pop()
+ada, bob = texts
+desk.decide(run_id, {ada: True, bob: "not Bob"}, print)
+desk.decide(run_id, {ada: True, bob: True}, print)
+print([message["content"] for message in desk.agent.resume(run_id).messages if message["role"] == "tool"][:2])
+"""
+
 PLACES = {
+    "agentkit": (DESK, [r"Done\.", r"Done\.", r"\['1\.0 euros went to Ada', .*not Bob.*"]),
     "fastapi": (FASTAPI, ["3.5", r"It waits for a decision: \w{12}", "401", "200 True True"]),
     "django": (DJANGO, [r"order 1 1", r"b'{\"answer\": \"Ordered.\"}' 1", "failed: .*replies.*", r"\['tea'\]"]),
     "celery": (
@@ -141,7 +161,7 @@ PLACES = {
         STREAMLIT,
         [
             r"\[\('user', 'What is the price of tea\?'\), \('assistant', '3\.5'\)\]",
-            r"\['Allow refund'\] The agent wants to call refund:(?s:.*?)euros: 4",
+            r"\['Allow'\] The agent wants to call refund:(?s:.*?)euros: 4",
             r"ElementList\(\) 0 4\.0 euros went to Ada",
         ],
     ),
