@@ -17,6 +17,7 @@ ATTRIBUTES = {
     "controls",
     "download",
     "open",
+    "data-seconds",
     "data-tools",
     "rel",
     "start",

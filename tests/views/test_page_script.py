@@ -110,6 +110,43 @@ def test_a_link_into_a_folded_turn_opens_it(tmp_path, result):
     assert seen == "false; true"
 
 
+@needs_browser
+def test_the_timeline_is_zoomed_around_its_middle_with_its_scale(tmp_path, result):
+    probe = """<script>
+    const lanes = document.querySelector('.lanes'), range = document.querySelector('.zoom input'), seen = [];
+    const ticks = () => [...lanes.querySelectorAll('.scale span')].map((tick) => tick.textContent);
+    const width = () => Math.round(lanes.scrollWidth / lanes.clientWidth);
+    const middle = () => ((lanes.scrollLeft + lanes.clientWidth / 2) / lanes.scrollWidth).toFixed(2);
+    const bar = lanes.querySelector('.bar'), narrow = bar.getBoundingClientRect().width;
+    seen.push(ticks().length, width(), middle());
+    range.value = 3; range.dispatchEvent(new Event('input'));
+    seen.push(ticks().length, width(), middle(), (bar.getBoundingClientRect().width / narrow).toFixed(1), ticks()[0]);
+    lanes.scrollLeft = 0.75 * lanes.scrollWidth - lanes.clientWidth / 2;
+    range.value = 6; range.dispatchEvent(new Event('input')); seen.push(middle());
+    range.value = 0; range.dispatchEvent(new Event('input'));
+    seen.push(ticks().length, width(), document.querySelector('.zoom output').value);
+    document.body.dataset.seen = seen.join('; ');
+    </script>"""
+    page = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", result.to_html()).replace(
+        "</body>", f"{probe}</body>"
+    )
+    (seen,) = re.findall(r'data-seen="([^"]*)"', render(tmp_path, page))
+    assert seen.split("; ") == ["5", "1", "0.50", "33", "8", "0.50", "8.0", "0", "0.75", "5", "1", "1 times"]
+
+
+def test_each_turn_has_its_tokens():
+    spent = [
+        {**reply, "usage": {"input_tokens": 1200 + number, "output_tokens": 7}}
+        for number, reply in enumerate([call("weather", city="Rome"), answer("warm")])
+    ]
+    html = JsonAgent(weather, model=ScriptedModel(*spent)).run("?").to_html()
+    lines = re.findall(r"<summary>(.*?)</summary>", html)
+    assert [re.findall(r"1,20\d tokens in, 7 out", line) for line in lines if 'class="names"' in line] == [
+        ["1,200 tokens in, 7 out"],
+        ["1,201 tokens in, 7 out"],
+    ]
+
+
 def test_many_turns_are_groups_and_few_are_open(result):
     html = result.to_html()
     ends = [(first, first + 19) for first in (1, 21, 41)]

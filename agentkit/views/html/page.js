@@ -2,13 +2,33 @@
 (() => {
   const turns = [...document.querySelectorAll("details.turn")];
   const heading = document.getElementById("turns");
-  if (!heading || turns.length < 2) return;
 
   const make = (name, properties, ...children) => {
     const element = Object.assign(document.createElement(name), properties);
     element.append(...children);
     return element;
   };
+  const seconds = (value) => {
+    if (value >= 60) return `${Math.floor(value / 60)} min ${(value % 60).toFixed(1)} s`;
+    return value >= 0.1 ? `${value.toFixed(2)} s` : value ? `${(value * 1000).toFixed(1)} ms` : "0";
+  };
+  for (const lanes of document.querySelectorAll(".lanes")) {
+    const scale = lanes.querySelector(".scale");
+    const range = make("input", { type: "range", min: 0, max: 6, step: 1, value: 0 });
+    const factor = make("output", { className: "dim", value: "1 times" });
+    range.addEventListener("input", () => {
+      const zoom = 2 ** Number(range.value);
+      const middle = (lanes.scrollLeft + lanes.clientWidth / 2) / lanes.scrollWidth;
+      lanes.style.setProperty("--zoom", zoom);
+      const whole = Number(scale.dataset.seconds);
+      scale.replaceChildren(...Array.from({ length: 4 * zoom + 1 }, (_, part) => make("span", {}, seconds((whole * part) / (4 * zoom)))));
+      lanes.scrollLeft = middle * lanes.scrollWidth - lanes.clientWidth / 2;
+      factor.value = `${zoom} times`;
+    });
+    lanes.before(make("div", { className: "zoom" }, make("label", {}, "Zoom ", range), factor));
+  }
+  if (!heading || turns.length < 2) return;
+
   const failures = () => [...document.querySelectorAll(".call.failed, .turn.bad > article > .who .wrong")]
     .filter((element) => !element.closest("[hidden]"));
   const reveal = (element) => {

@@ -168,8 +168,9 @@ def render_timeline(spans: Sequence[Data], seconds: float, links: Mapping[str, s
             bars = (_bar(span, whole, {} if depth else links) for span in lane)
             rows.append(tag("div", *bars, class_=f"lane{' in' * bool(depth)}"))
     ends = [format_seconds(whole * part / 4) if part else "0" for part in range(5)]
-    scale = tag("div", *(tag("span", end) for end in ends), class_="scale")
-    return join(tag("h2", "Timeline"), tag("div", *rows, class_="lanes"), scale, _sums(spans, whole))
+    scale = tag("div", *(tag("span", end) for end in ends), class_="scale", data_seconds=whole)
+    shown = tag("div", tag("div", *rows, scale, class_="time"), class_="lanes")
+    return join(tag("h2", "Timeline"), shown, _sums(spans, whole))
 
 
 def _all_spans(spans: Sequence[Data]) -> Iterator[Data]:
