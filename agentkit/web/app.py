@@ -339,6 +339,7 @@ def agui(
     session: OfRequest | None = None,
     allow_origins: Sequence[str] = (),
     hosts: Sequence[str] | None = None,
+    share_state: bool = False,
 ) -> Starlette:
     """Return an ASGI app that runs `agent` for clients of AG-UI: POST a `RunAgentInput`, read the events.
 
@@ -357,6 +358,8 @@ def agui(
             "https://shop.example".
         hosts: The accepted values of the header `Host`, a name without a port with any.  Default: any, but the names
             of this machine alone for an app without users on the loopback, because other pages could reach it there.
+        share_state: Whether tools find the client's state in `RunContext.state`, and the client sees what they change
+            there: JSON data, except under keys that begin with an underscore.
 
     Raises:
         DefinitionError: There are a journal and `session`, or "*" is allowed where cookies tell the user.
@@ -367,7 +370,7 @@ def agui(
         raise DefinitionError("agui: session= must be a function of the request that returns a Session")
     if user is not None and "*" in allow_origins:
         raise DefinitionError('agui: allow_origins="*" lets any page act for a signed-in user. Name the origins.')
-    threads = Threads(agent, journal)
+    threads = Threads(agent, journal, shares_state=share_state)
     visit = Visit(deps, session)
 
     async def run(request: Request) -> Response:

@@ -33,6 +33,7 @@ class RunInput:
         is_continuation: Whether an interrupted run is continued, without a query.
         results: The results of the client's own tools at the end of the messages, by the ids of their calls.
         tools: The tools of the client.
+        state: The client's state.
         context: The client's facts: each has a description and a value.
         echo: The input as RUN_STARTED repeats it, with the last message alone.
     """
@@ -44,6 +45,7 @@ class RunInput:
     is_continuation: bool
     results: Mapping[str, Json]
     tools: Sequence[JsonTool[..., Any]]
+    state: Json
     context: Sequence[Json]
     echo: Json = field(repr=False)
 
@@ -62,8 +64,9 @@ def parse_input(body: Any) -> RunInput:
         if not isinstance(entry, dict) or not isinstance(entry.get("interruptId"), str):
             raise InputError("resume: expected a list of objects with an interruptId")
         resume[entry["interruptId"]] = (str(entry.get("status", "")), entry.get("payload"))
-    if body.get("state"):
-        raise InputError("state: this agent takes no state of a client. Leave it out.")
+    state = body.get("state") or {}
+    if not isinstance(state, dict):
+        raise InputError("state: expected an object")
     tools = _read_tools(body)
     context = _read_context(body)
     last = messages[-1] if messages else {}
@@ -80,7 +83,7 @@ def parse_input(body: Any) -> RunInput:
     if resume:
         echo["resume"] = entries
     content = None if goes_on else content
-    return RunInput(thread, run, content, resume, goes_on, results, tools, context, echo)
+    return RunInput(thread, run, content, resume, goes_on, results, tools, state, context, echo)
 
 
 def _read_tools(body: Json) -> list[JsonTool[..., Any]]:

@@ -38,7 +38,7 @@ from ..extend import (
     show,
 )
 from .encode import AguiEncoder
-from .frontend import is_client_call, join_facts, key_of_result, with_client_tools
+from .frontend import is_client_call, join_facts, key_of_result, share_state, with_client_tools
 from .run_input import BusyError, InputError, RunInput, query_of_content, read_resume
 
 
@@ -125,13 +125,20 @@ class Thread:
         self.running = ""
         self.extend([])
 
-    def start(self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any] | None = None) -> int:
+    def start(
+        self,
+        agent: JsonAgent[Any],
+        given: RunInput,
+        options: Mapping[str, Any] | None = None,
+        *,
+        shares_state: bool = False,
+    ) -> int:
         """Begin a run in a task of its own and return the id of its first event; `options` are those of the run."""
         self.running = given.run
         self.interrupted = ""
         self._refusal = None
         first = len(self.events)
-        self._task = asyncio.create_task(self._work(agent, given, options or {}))
+        self._task = asyncio.create_task(self._work(agent, given, options or {}, shares_state))
         return first
 
     def check_decisions(self, given: RunInput) -> None:
@@ -225,7 +232,9 @@ class Thread:
         self._changed = asyncio.Event()
         changed.set()
 
-    async def _work(self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any]) -> None:
+    async def _work(
+        self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any], shares_state: bool
+    ) -> None:
         results = self.find_results(given)
         encoder = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws, answered=results)
         live = LiveRun(self, encoder, given.run)
@@ -252,6 +261,8 @@ class Thread:
                 self.session.say(query)
                 query = None
             policies = [join_facts(given.context)] if given.context else []
+            if shares_state:
+                policies.append(share_state(given.state, live.show_events))
             how: Any = {"answers": answers or None, "listeners": [listen], "policies": policies, **options}
             try:
                 async with aclosing(
@@ -319,6 +330,7 @@ class LiveRun:
         self._encoder = encoder
         self._run = run
         self._kept: list[Frame] = []
+        self._kept_events: list[Json] = []
         self._asked = 0
         self._is_over = False
         self._turn = asyncio.Lock()
@@ -331,6 +343,13 @@ class LiveRun:
             self._kept += frames
         elif found := [event for frame in frames for event in self._encoder.encode(frame)]:
             self._conversation.extend(found)
+
+    def show_events(self, events: list[Json]) -> None:
+        """Add events that no frame has, or keep them while a question waits."""
+        if self.question is not None:
+            self._kept_events += events
+        else:
+            self._conversation.extend(events)
 
     async def ask(self, question: Question) -> Any:
         """Return the person's answer; None without one in time, or if the run ends before."""
@@ -355,6 +374,8 @@ class LiveRun:
         self._conversation.running = run
         self._conversation.extend([*self._encoder.resume(run, given)])
         self.show(kept)
+        self._conversation.extend(self._kept_events)
+        self._kept_events = []
         self._answer.set_result(answer)
 
     def end(self) -> None:
@@ -534,10 +555,14 @@ class Threads:
         agent: The agent.
         journal: The journal in which each conversation is kept under its id; None keeps them in memory alone.
         draws: As in `AguiEncoder`.
+        shares_state: Whether the state of a run is the client's, as in `agui`.
     """
 
-    def __init__(self, agent: JsonAgent[Any], journal: Place | None = None, *, draws: bool = False) -> None:
+    def __init__(
+        self, agent: JsonAgent[Any], journal: Place | None = None, *, draws: bool = False, shares_state: bool = False
+    ) -> None:
         self.agent = agent
+        self._shares_state = shares_state
         self.journal = journal
         self._draws = draws
         if journal is not None:
@@ -582,6 +607,8 @@ class Threads:
         """
         query_of_content(given.content)
         options = options or {}
+        if given.state and not self._shares_state:
+            raise InputError("state: this app shares none with a client. Leave it out, or agui(..., share_state=True)")
         if taken := [tool.name for tool in given.tools if tool.name in self.agent.tools]:
             raise InputError(f"tools: {taken[0]!r} is a tool of the agent. Give the client's tool another name.")
         conversation = self._keep(user, await self.find(user, given.thread))
@@ -601,7 +628,7 @@ class Threads:
                 conversation.session = await asyncio.to_thread(Session.open, name, self.journal)
             conversation.check_decisions(given)
             how = {name: value for name, value in options.items() if name != "session"}
-            first = conversation.start(self.agent, given, how)
+            first = conversation.start(self.agent, given, how, shares_state=self._shares_state)
         except BaseException:
             conversation.release()
             raise

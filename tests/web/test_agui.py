@@ -12,7 +12,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from agentkit import DefinitionError, Image, JsonAgent, ModelError, Question, Session, ask_question, tool
+from agentkit import DefinitionError, Image, JsonAgent, ModelError, Question, RunContext, Session, ask_question, tool
 from agentkit.extend import LiveRespondent, enclosing
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
@@ -250,7 +250,11 @@ def test_each_thread_is_a_conversation_of_its_own():
             "'price_of' is a tool of the agent",
         ),
         ({"threadId": "t", "runId": "r", "messages": [{"role": "tool"}]}, "a tool message must have a toolCallId"),
-        ({"threadId": "t", "runId": "r", "messages": [], "state": {"a": 1}}, "state: this agent takes no state"),
+        ({"threadId": "t", "runId": "r", "messages": [], "state": [1]}, "state: expected an object"),
+        (
+            {"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "?"}], "state": {"a": 1}},
+            "state: this app shares none",
+        ),
     ],
 )
 def test_a_wrong_body_is_refused_with_its_reason(body, reason):
@@ -315,6 +319,28 @@ def test_a_tool_of_the_client_ends_the_run_with_its_call_and_the_next_request_ha
     assert text_of(events) == "['shown', '3.5'] after tool"
     again = second.post("/", json={"threadId": "t", "runId": "r", "messages": messages, "tools": [SHOW_MAP]})
     assert (again.status_code, "no call waits for the result" in again.json()["error"]) == (409, True)
+
+
+def test_the_state_of_the_client_is_that_of_the_tools_and_their_changes_are_patches():
+    def add(item: str, run: RunContext[None]) -> int:
+        """Add to the cart."""
+        run.state["cart"] = [*run.state["cart"], item]
+        run.state["_connection"] = run.state["lock"] = threading.Lock()
+        run.state.pop("a/b~c", None)
+        run.state.setdefault("count", 1)
+        return len(run.state["cart"])
+
+    agent = JsonAgent(add, model=ScriptedModel(call("add", item="tea"), call("add", item="milk"), answer("done")))
+    state = {"cart": ["rice"], "a/b~c": 1}
+    events = ask(TestClient(agui(agent, share_state=True)), state=state)
+    assert [event["snapshot"] for event in of(events, "STATE_SNAPSHOT")] == [state]
+    cart = {"op": "replace", "path": "/cart", "value": ["rice", "tea"]}
+    removed = {"op": "remove", "path": "/a~1b~0c"}
+    assert [event["delta"] for event in of(events, "STATE_DELTA")] == [
+        [cart, removed, {"op": "add", "path": "/count", "value": 1}],
+        [{**cart, "value": ["rice", "tea", "milk"]}],
+    ]
+    assert [event["content"] for event in of(events, "TOOL_CALL_RESULT")] == ["2", "3"]
 
 
 def test_a_failed_result_of_the_client_is_an_error_and_a_query_may_follow_a_result():
