@@ -74,7 +74,7 @@ class Guard:
             before the body is read.
         make_request: Returns the request for `user` from the ASGI scope.
         open_prefix: The path of files without anything private, for which neither token nor user is needed.
-        headers: Are added to each response.
+        headers: Are added to each response, except those that it has.
         body_seconds: The time that a client may take for the next piece of a body.
         realm: Where a person finds the token, for the text of the refusal.
     """
@@ -111,8 +111,10 @@ class Guard:
 
         async def send_guarded(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
+                own = [*message.get("headers", ())]
+                names = {name.lower() for name, _ in own}
                 added = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
-                message["headers"] = [*message.get("headers", ()), *added]
+                message["headers"] = [*own, *(header for header in added if header[0] not in names)]
             await send(message)
 
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}

@@ -27,7 +27,7 @@ from .api import (
     uvicorn,
 )
 from .run_input import BusyError, InputError, RunInput, parse_input
-from .threads import Thread, Threads, list_stored_runs, read_request, read_run
+from .threads import Thread, Threads, list_stored_runs, read_request, read_run, write_report
 
 PAGE = files(__package__) / "page"
 ASSETS = {
@@ -140,6 +140,7 @@ class Page:
             Route("/threads/{thread}/requests/{run}/{number:int}", self.request),
             Route("/runs", self.runs),
             Route("/runs/{run}", self.stored_run),
+            Route("/runs/{run}/report", self.report),
             Route("/runs/{run}/requests/{number:int}", self.stored_request),
         ]
 
@@ -207,6 +208,16 @@ class Page:
 
     async def stored_run(self, request: Request) -> Response:
         return await self._read_run(request, read_run, request.path_params["run"])
+
+    async def report(self, request: Request) -> Response:
+        if self._journal is None:
+            return JSONResponse(encode_error("this server has no journal"), status_code=404)
+        found = await asyncio.to_thread(
+            write_report, self._journal, request.path_params["run"], user=user_of(request.scope)
+        )
+        if found is None:
+            return JSONResponse(encode_error("not found"), status_code=404)
+        return Response(found, media_type="text/html", headers=REPORT_HEADERS)
 
     async def stored_request(self, request: Request) -> Response:
         return await self._read_run(request, read_request, request.path_params["run"], request.path_params["number"])
@@ -412,3 +423,8 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+REPORT_HEADERS = {
+    "Content-Security-Policy": "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+"""A report has a policy of its own, which admits its style and its one script and loads nothing."""

@@ -483,6 +483,16 @@ def read_run(store: Place, identity: str, *, user: str = "") -> Json | None:
     return {**describe_run(run), "thread": thread, "events": [*_events(found, run.id, run.id, pending, draws=True)]}
 
 
+def write_report(store: Place, identity: str, *, user: str = "") -> str | None:
+    """Return a run of a journal as an HTML page, with its timeline; None if the run is another user's.
+
+    Raises:
+        JournalError: There is no such run, or the journal cannot be read.
+    """
+    found = find_stored_run(store, identity, user)
+    return None if found is None else found.to_html()
+
+
 def read_request(store: Place, identity: str, number: int, *, user: str = "") -> Json | None:
     """Return the messages of a request of a run, masked; None if the run has no such request.
 

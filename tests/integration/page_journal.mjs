@@ -89,6 +89,16 @@ try {
   await page.waitForFunction(() => document.querySelector("#run-list .hint").textContent.includes("finished"));
   report("figures", (await figures.textContent()).split(" · "));
 
+  // the report of a run opens beside the page: its timeline and its script pass both policies
+  await openRun("stumble over coffee");
+  const [sheet] = await Promise.all([context.waitForEvent("page"), page.click("#report")]);
+  const refusals = [];
+  sheet.on("console", (message) => message.type() === "error" && refusals.push(message.text()));
+  await sheet.reload();
+  await sheet.locator(".zoom input").fill("3");
+  report("report", [await sheet.locator(".bar.tool").count(), await sheet.locator(".scale span").count(), await sheet.locator(".bar").first().evaluate((bar) => getComputedStyle(bar).position), refusals]);
+  await sheet.close();
+
   // two runs with other calls: the arguments of each stand in the table
   await page.click("#compare");
   await page.getByLabel("Compare: stumble over coffee").check();

@@ -337,6 +337,7 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     state, _, seconds, cost = found["figures"]
     assert (state, cost) == ("finished", "$0.012")
     assert re.fullmatch(r"<1 ms|[\d.]+ m?s", seconds)
+    assert found["report"] == [1, 33, "absolute", []]
     assert found["one-sided"] == [
         ["price_of", '{"item": "coffee"}', "only on the left"],
         ["refund", '{"customer": "Ada", "euros": 4}', "only on the right"],

@@ -109,7 +109,14 @@ def test_the_page_shows_a_user_their_own_conversations_and_runs(tmp_path):
         (run,) = get("ada", "/runs").json()
         assert run["query"] == "I am ada"
         assert get("ada", f"/runs/{run['id']}").status_code == 200
-        for path in (f"/runs/{run['id']}", f"/runs/{run['id']}/requests/1", f"/threads/of-ada/requests/{run['id']}/1"):
+        report = get("ada", f"/runs/{run['id']}/report")
+        assert ("I am ada" in report.text, "Timeline" in report.text) == (True, True)
+        assert report.headers.get_list("content-security-policy") == [
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ]
+        assert report.headers["x-content-type-options"] == "nosniff"
+        hidden = [f"/runs/{run['id']}{path}" for path in ("", "/requests/1", "/report")]
+        for path in (*hidden, f"/threads/of-ada/requests/{run['id']}/1"):
             assert get("eve", path).status_code == 404
         assert get("eve", "/threads/of-ada").json()["events"] == []
         assert client.get("/threads").status_code == 401

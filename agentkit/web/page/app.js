@@ -2,7 +2,7 @@
 
 import { showComparison } from "./compare.js";
 import { byId, formatCost, formatSeconds, formatTime, make } from "./dom.js";
-import { attach, fetchJson, newThreadId, post, Refused, remove, startRun } from "./protocol.js";
+import { addressOf, attach, fetchJson, newThreadId, post, Refused, remove, startRun } from "./protocol.js";
 import { RunView } from "./run_view.js";
 
 const RETRY_MS = 1000;
@@ -265,6 +265,7 @@ async function openRun(id) {
     if (run.thread && run.state !== "paused") {
       offerToContinue({ interrupted: run.id, state: run.stopped || run.state }, () => continueIn(run.thread, { continues: true }));
     }
+    byId("report").href = addressOf(`/runs/${encodeURIComponent(run.id)}/report`);
     const place = byId("place");
     place.max = run.events.length;
     byId("scrubber").hidden = false;

@@ -13,6 +13,9 @@ export class Refused extends Error {
 
 const relative = (path) => `.${path}`; // the page may lie under the prefix of a proxy
 
+// The address of a page for a window of its own, which sends no header.
+export const addressOf = (path) => `${relative(path)}${token && `?token=${encodeURIComponent(token)}`}`;
+
 async function check(response) {
   if (response.ok) return response;
   const text = await response.text();
