@@ -1,7 +1,8 @@
 """A store of runs of your own: a folder with a file for each conversation.
 
 Each line of a file is one write, a JSON list of records.  A line that a killed process left half-written has no line
-feed: readers ignore it, and the next write removes it.
+feed: readers ignore it, and the next write removes it.  It runs without a key; with model="groq/llama-3.1-8b-instant"
+in place of the script, a real model answers.
 """
 
 import fcntl

@@ -224,6 +224,7 @@ class Recording:
             self.exchanges[-1] = replace(self.exchanges[-1], outcome=line)
             if kind == "reply":
                 check_message(line["message"], "the reply")
+                calls_of(line["message"])  # raises for a damaged one
         elif kind == "decision":
             self.decisions[line["call"]] = line["decision"]
         elif kind == "call":
