@@ -29,7 +29,7 @@ from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import JournalError
 from ..sessions.journal.run_info import RunInfo
-from ..sessions.journal.setup import read_setup
+from ..sessions.journal.setup import Setup, read_setup
 from ..sessions.journal.writer import JournaledConversation, JournalWriter, StoredAnswer
 from ..sessions.session import Session
 from .options import RunRequest
@@ -183,19 +183,29 @@ def _claim(spec: AgentSpec, query: str, parent: ParentCall, inputs: PendingInput
     those that have begun before, the one that belongs to the agent.
     """
     base = f"{parent.call.id}/{blake2b(query.encode(errors='surrogatepass'), digest_size=3).hexdigest()}"
-    recorded = writer.inner if writer else {}
-    known = [key for key in {**recorded, **inputs.nested, **inputs.inner_answers} if key.startswith(base)]
+    recorded = {**writer.inner} if writer else {}  # runs in other threads take theirs out
+    nested = {**inputs.nested}
+    answers = {**inputs.inner_answers}
+    known = [key for key in {**recorded, **nested, **answers} if key.startswith(base)]
 
-    def has_instruction(key: str) -> bool:
-        if key in inputs.nested:
-            return bool(inputs.nested[key].messages[0].get("content") == spec.instruction)
+    def rank(key: str) -> int:
+        """Return 0 for a run of another agent, 3 for one of this agent; between, tools differ (1) or are not known."""
         if writer is not None and key in recorded:
             with opened_store(writer.conversation.journal.path) as store:
                 setup = read_setup(store, recorded[key])
-            return setup is not None and setup.instruction == spec.instruction
-        return bool(inputs.inner_answers[key]["instruction"] == spec.instruction)
+            if setup is None or setup.instruction != spec.instruction:
+                return 0
+            return 3 if setup == Setup.of(spec.instruction, spec.tools) else 1
+        if key in nested:
+            messages = nested[key].messages
+            if messages[0].get("content") != spec.instruction:
+                return 0
+            called = {call.name for message in messages if message["role"] == "assistant" for call in calls_of(message)}
+            return 3 if called <= spec.tools.keys() else 1
+        return 2 if answers[key]["instruction"] == spec.instruction else 0
 
-    preferred = [*filter(has_instruction, sorted(known))] if len(known) > 1 else []
+    ranks = {key: rank(key) for key in known} if len(known) > 1 else {}
+    preferred = sorted(filter(ranks.get, ranks), key=lambda key: (-ranks[key], key))
     following = (f"{base}.{number}" for number in count(2))
     with _claims:
         identity = next(key for key in chain(preferred, [base], following) if key not in parent.claimed)
