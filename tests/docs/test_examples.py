@@ -97,7 +97,7 @@ def test_an_example_runs_offline_and_prints_what_it_should(name, tmp_path):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_short_and_states_how_to_run_it(name):
     text = (ROOT / "examples" / name).read_text()
-    assert len(text.splitlines()) < (180 if name == "own_store.py" else 60), "a store has the longest list of promises"
+    assert len(text.splitlines()) < (190 if name == "own_store.py" else 60), "a store has the longest list of promises"
     intro = text.split('"""')[1]
     assert re.search(r"without a key|offline|none needs a key|script|a single trick", intro, re.IGNORECASE)
     if not name.startswith("tool_"):
