@@ -41,7 +41,7 @@ from ..records import (
     digest,
 )
 from .location import JournalError, LeaseLost, Place, Sync, show_place
-from .store import ALL_RUNS, Lease, RunFilter, make_busy_error
+from .store import ALL_RUNS, Lease, RunFilter, damage_error, make_busy_error
 
 if sys.platform != "win32":
     import fcntl
@@ -317,6 +317,8 @@ class SqlStore(ABC):
         if runs and (wants(StepBegun) or wants(StepEnded)):
             for row in self._of(SELECT_STEPS, "run", runs, "run, begun"):
                 step, call, name, arguments, number, time_begun, run, check, ended, outcome = row
+                if run not in runs:  # the index leads to the row of another run
+                    raise damage_error(self, f"its index of steps leads to the run {run!r}")
                 yield StepBegun(step, call, name, arguments, number, time_begun, run, runs[run], check)
                 if outcome is not None or ended is not None:
                     yield StepEnded(step, call, outcome, ended, run, runs[run], check)
