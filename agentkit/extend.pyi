@@ -48,7 +48,9 @@ from .core.parts import detect_media_type as detect_media_type
 from .core.parts import read_file as read_file
 from .core.pending import CallQuestions as CallQuestions
 from .core.pending import LiveRespondent as LiveRespondent
+from .core.pending import calls_to_decide as calls_to_decide
 from .core.pending import escape_unprintable as escape_unprintable
+from .core.pending import questions_to_answer as questions_to_answer
 from .core.portable import Json as Json
 from .core.portable import find_free_name as find_free_name
 from .core.portable import format_value as format_value

@@ -23,7 +23,16 @@ from traceback import extract_tb
 from typing import Any, Final, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
-from .pending import DECIDE_HINT, WAITS_TITLE, Pending, Question, list_waiting, suggest_answers
+from .pending import (
+    DECIDE_HINT,
+    WAITS_TITLE,
+    Pending,
+    Question,
+    calls_to_decide,
+    list_waiting,
+    questions_to_answer,
+    suggest_answers,
+)
 
 ModelErrorKind: TypeAlias = Literal[
     "authentication",  # the API key is missing or refused
@@ -179,12 +188,12 @@ class Paused(RunError):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls that wait for a decision."""
-        return tuple(entry.call for entry in self.pending if entry.is_approval)
+        return tuple(calls_to_decide(self.pending))
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """The questions of tools that wait for an answer."""
-        return tuple(entry.question for entry in self.pending if not entry.is_approval)
+        return tuple(questions_to_answer(self.pending))
 
 
 class InnerPaused(Paused):

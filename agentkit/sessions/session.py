@@ -29,7 +29,7 @@ from ..core.lazy_names import display_with
 from ..core.masking import mask
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from ..core.parts import Content
-from ..core.pending import Pending, Question
+from ..core.pending import Pending, Question, calls_to_decide, questions_to_answer
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
 from ..engine.history.repair import merge_texts
@@ -245,12 +245,12 @@ class Session:
     @property
     def waiting(self) -> list[ToolCall]:
         """The calls that wait for a decision, with the values of their references."""
-        return [entry.call for entry in self.pending if entry.is_approval]
+        return [*calls_to_decide(self.pending)]
 
     @property
     def questions(self) -> list[Question]:
         """The questions of tools without an answer."""
-        return [entry.question for entry in self.pending if not entry.is_approval]
+        return [*questions_to_answer(self.pending)]
 
     @property
     def begun(self) -> set[str]:
