@@ -12,4 +12,16 @@ from .core.lazy_names import lazy_names, register_clean_ups, register_doors
 register_doors({"telemetry": "agentkit.telemetry:Telemetry", "workers": "agentkit.dbos:Workers"})
 # what doors keep beside a journal, by the table that shows it
 register_clean_ups({"queue_versions": "agentkit.dbos.queue_tables:QueueCleanUp"})
-__all__, __getattr__, __dir__ = lazy_names(__name__)
+_TERMS = {
+    **dict.fromkeys(("Agent", "Assistant", "Crew", "CodeAgent", "ToolCallingAgent"), "Use JsonAgent"),
+    **dict.fromkeys(("Tool", "BaseTool", "StructuredTool", "FunctionTool"), "Use JsonTool, or @tool for a function"),
+    **dict.fromkeys(("function_tool", "tool_plain", "ai_function"), "Use @tool"),
+    **dict.fromkeys(
+        ("Runner", "AgentExecutor", "run_sync"), "An agent runs itself: JsonAgent([my_function]).run(query)"
+    ),
+    **dict.fromkeys(("ModelRetry", "ToolException"), "Use ToolError"),
+    **dict.fromkeys(("RunContextWrapper", "ToolContext"), "Use RunContext"),
+    **dict.fromkeys(("UsageLimits",), "Use Limits"),
+}
+"""Names of other frameworks, and what to use here."""
+__all__, __getattr__, __dir__ = lazy_names(__name__, _TERMS)

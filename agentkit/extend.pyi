@@ -24,6 +24,7 @@ from .core.flow import Effect as Effect
 from .core.flow import Flow as Flow
 from .core.flow import around as around
 from .core.flow import ask as ask
+from .core.hints import suggest as suggest
 from .core.host import find_versions as find_versions
 from .core.http_guard import LOOPBACK_HOSTS as LOOPBACK_HOSTS
 from .core.http_guard import MAX_BODY_BYTES as MAX_BODY_BYTES

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 from ..core.context import RunContext
 from ..core.errors import InnerPaused, Paused, RunError, ToolError
 from ..core.flow import Event, Listener, Policy
+from ..core.hints import explain_attributes
 from ..core.labels import USER, Label, delimit, derive_delimiter_id
 from ..core.masking import mask
 from ..core.messages import Message
@@ -55,7 +56,7 @@ from .options import (
     resume_request,
 )
 from .pipeline import split_tools
-from .runner import afinish_run, astream_run, finish_run, stream_run
+from .runner import AsyncEventStream, EventStream, afinish_run, astream_run, finish_run, stream_run
 from .spec import (
     AgentSpec,
     Settings,
@@ -71,6 +72,30 @@ from .spec import (
 T = TypeVar("T", default=str)
 
 
+_OTHER_METHODS = {
+    **dict.fromkeys(("run_sync", "invoke", "kickoff", "execute", "generate"), "Use agent.run(query)"),
+    **dict.fromkeys(("run_async", "ainvoke", "invoke_async", "kickoff_async"), "Use await agent.arun(query)"),
+    **dict.fromkeys(("iter", "run_streamed", "stream_events"), "Use agent.stream(query)"),
+    **dict.fromkeys(("run_stream", "stream_async", "stream_async_events"), "Use agent.astream(query)"),
+    **dict.fromkeys(("batch", "run_batch"), "Use agent.map(queries)"),
+    **dict.fromkeys(
+        ("tool", "tool_plain", "add_tool", "register"), "Give the functions to the agent: JsonAgent([f, g])"
+    ),
+    **dict.fromkeys(
+        ("system_prompt", "instructions"), "Use agent.instruction, made of JsonAgent(..., description=...)"
+    ),
+    "messages": "Use agent.history",
+    "chat": "Call the agent: agent(query). Its conversation continues from call to call",
+    "reset": "Use agent.clear_history()",
+    "save": "Use agent.session.save(path)",
+    "load": "Use Session.load(path), and agent.run(query, session=session)",
+    "usage": "Use agent.run(query).usage, or agent.session.usage",
+    "name": 'An agent gets its name where it is used: agent.as_tool("name", "...")',
+}
+"""Methods and attributes of agents elsewhere, and what to use here."""
+
+
+@explain_attributes(_OTHER_METHODS)
 class JsonAgent(Generic[T]):
     """Answer queries by letting a model call tools.
 
@@ -239,11 +264,11 @@ class JsonAgent(Generic[T]):
 
     def stream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Generator[Event, None, None]:
         """Answer `query` and yield the events as they happen; `RunFinished` with the result is the last one."""
-        return stream_run(self.spec, make_request(self, query, how, stream=True))
+        return EventStream(stream_run(self.spec, make_request(self, query, how, stream=True)))
 
     def astream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> AsyncGenerator[Event, None]:
         """Do `stream` on the running event loop."""
-        return astream_run(self.spec, make_request(self, query, how, stream=True))
+        return AsyncEventStream(astream_run(self.spec, make_request(self, query, how, stream=True)))
 
     def resume(self, run_id: str, **how: Unpack[ResumeOptions]) -> Result[T]:
         """Continue a stopped run of the journal as the agent's own conversation; a finished run returns its answer.

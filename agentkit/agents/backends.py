@@ -5,11 +5,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 from ..core.errors import DefinitionError
+from ..core.hints import suggest
 from ..core.host import find_kernel
 from ..core.masking import MaskedDict
 from ..engine.model import Model
@@ -25,7 +25,7 @@ MODEL_VARIABLE = "AGENTKIT_MODEL"
 OFFLINE = "offline"
 MAX_DERIVED = 8
 """How many sets of a run's options keep their backends."""
-MIN_LIKENESS = 0.8
+MIN_OPTION_LIKENESS = 0.75
 """Similarity from which an unknown option is taken for a misspelt parameter."""
 NO_MODEL = (
     f"no model is named (model=... or {MODEL_VARIABLE}), so the embedded offline model answers: it matches words, "
@@ -39,7 +39,7 @@ _ACCOUNT_OPTION = re.compile(
 )
 
 
-_FIELD_TERMS = {
+PARAMETER_TERMS = {
     **dict.fromkeys(
         ("instructions", "system_prompt", "system_message", "system", "prompt", "backstory"), "description"
     ),
@@ -55,11 +55,13 @@ _FIELD_TERMS = {
     "human_in_the_loop": "approve",
 }
 """Parameters of other frameworks, and of litellm's own loop, and what they are called here."""
-_OTHER_TERMS = {
+OTHER_TERMS = {
     "name": 'An agent gets its name where it is used: agent.as_tool("name", "..."), handoffs={"name": agent}.',
     "verbose": "agentkit.log.show() prints the steps of a run.",
     "debug": "agentkit.log.show() prints the steps of a run.",
+    "tool_format": "The model's backend chooses the format of the tools. tool.schema('anthropic') returns one.",
 }
+"""Parameters of other frameworks that no parameter replaces, and what does."""
 
 
 def check_model(model: Any) -> Any:
@@ -187,19 +189,18 @@ def _is_local(model: str | Model) -> bool:
 
 def _explain_unknown(option: str, names: Iterable[str]) -> str:
     """Return what to do about an option that no model takes, "" for any other one."""
-    if option in _FIELD_TERMS:
-        return f"Use {_FIELD_TERMS[option]}=..."
+    if option in PARAMETER_TERMS:
+        return f"Use {PARAMETER_TERMS[option]}=..."
     if limit := find_limit(option):
         return f"Use limits=Limits({limit}=...)"
-    if option in _OTHER_TERMS:
-        return _OTHER_TERMS[option]
+    if option in OTHER_TERMS:
+        return OTHER_TERMS[option]
     if option in RESERVED_PARAMETERS:
         return "The agent sets it for each request."
     if option in REQUEST_PARAMETERS:
         return ""
-    if close := get_close_matches(option, [*names, *REQUEST_PARAMETERS], 1, MIN_LIKENESS):
-        return f"Did you mean {close[0]!r}?"
-    return f"A provider's own parameter goes into extra_body={{{option!r}: ...}}, a header into extra_headers."
+    own = f"A provider's own parameter goes into extra_body={{{option!r}: ...}}, a header into extra_headers."
+    return suggest(option, [*names, *REQUEST_PARAMETERS], then=own, likeness=MIN_OPTION_LIKENESS)
 
 
 def resolve_model(*models: str | Model | None) -> tuple[str | Model, str]:

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from typing import Any, TypeAlias, TypedDict
 
 from ..core.ask_person import PersonAnswer
 from ..core.enclosing import enclosing
 from ..core.errors import RunError
 from ..core.flow import Listener, Policy
+from ..core.hints import suggest
 from ..core.labels import USER, Label, with_label
 from ..core.messages import Message, ToolCall, user
 from ..core.parts import Query, read_query
@@ -23,6 +23,7 @@ from ..sessions.journal.writer import Changed, StoredAnswer, Uncertain
 from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
 from ..tools.toolset import split_toolsets
+from .backends import OTHER_TERMS, PARAMETER_TERMS
 from .handoffs import change_last
 from .spec import Agent, AgentSpec, Settings
 
@@ -234,13 +235,15 @@ def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> N
     """Raise `TypeError` for an option that the method does not have."""
     if unknown := how.keys() - names:
         wrong = min(unknown)
-        close = get_close_matches(wrong, names, 1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        if wrong in _AGENT_OPTIONS:
-            hint = f"It is an option of the agent: JsonAgent(..., {wrong}=...). "
+        terms = dict(OTHER_TERMS)
+        if (meant := PARAMETER_TERMS.get(wrong, wrong)) in names:
+            terms[wrong] = f"Use {meant}=..."
+        elif meant in _AGENT_OPTIONS:
+            terms[wrong] = f"It is an option of the agent: JsonAgent(..., {meant}=...)."
         if "limits" in names and (limit := find_limit(wrong)):
-            hint = f"Write limits=Limits({limit}=...). "
-        raise TypeError(f"{method}() got an unexpected option {wrong!r}. {hint}Options: {', '.join(sorted(names))}")
+            terms[wrong] = f"Write limits=Limits({limit}=...)."
+        hint = suggest(wrong, names, terms, then=f"Options: {', '.join(sorted(names))}")
+        raise TypeError(f"{method}() got an unexpected option {wrong!r}. {hint}")
 
 
 def _continue_run(run_id: str, journal: Journal, how: ResumeOptions) -> RunRequest:

@@ -5,6 +5,7 @@ At the end of the run it closes them, reports the end, and adds to an error what
 """
 
 import asyncio
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
 from contextlib import (
     AbstractContextManager,
@@ -18,13 +19,14 @@ from contextlib import (
 )
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from ..core.background import check_event_loop, run_in_thread
 from ..core.context import AgentPath
 from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, Paused, RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
+from ..core.hints import explain_attributes
 from ..core.host import check_main, find_kernel
 from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
@@ -73,6 +75,86 @@ async def astream_run(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[Ev
                 while isinstance(event := await stopper.next_event(steps), Event):
                     for shown in run.watch(event):
                         yield shown
+
+
+def _explain_stream(run: str) -> dict[str, str]:
+    """Return what to do about an attribute of the result that is read from a stream; `run` returns the result."""
+    text = f"A stream yields events, the last one has the result. For the result alone: {run}"
+    return dict.fromkeys(("answer", "text", "result", "output", "data", "usage", "messages", "calls"), text)
+
+
+@explain_attributes(_explain_stream("agent.run(query)"))
+class EventStream(Generator[Event, None, None]):
+    """The events of a blocking run; nothing runs before the first one is requested."""
+
+    def __init__(self, events: Generator[Event, None, None]) -> None:
+        self._events = events
+        self._used = False
+
+    def __next__(self) -> Event:
+        self._used = True
+        return next(self._events)
+
+    def send(self, value: None) -> Event:
+        """Return the next event."""
+        self._used = True
+        return self._events.send(value)
+
+    def throw(self, error: Any, *rest: Any) -> Event:
+        """Raise an exception where the run is."""
+        self._used = True
+        return self._events.throw(error, *rest)
+
+    def close(self) -> None:
+        """Cancel the run."""
+        self._used = True
+        self._events.close()
+
+    def __del__(self) -> None:
+        if not self._used:
+            _warn_unused("for event in agent.stream(query)")
+
+
+@explain_attributes(_explain_stream("await agent.arun(query)"))
+class AsyncEventStream(AsyncGenerator[Event, None]):
+    """The events of a run on the running event loop; nothing runs before the first one is requested."""
+
+    def __init__(self, events: AsyncGenerator[Event, None]) -> None:
+        self._events = events
+        self._used = False
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            "agent.astream() is asynchronous. Write: async for event in agent.astream(query), or use stream"
+        )
+
+    async def __anext__(self) -> Event:
+        self._used = True
+        return await self._events.__anext__()
+
+    async def asend(self, value: None) -> Event:
+        """Return the next event."""
+        self._used = True
+        return await self._events.asend(value)
+
+    async def athrow(self, error: Any, *rest: Any) -> Event:
+        """Raise an exception where the run is."""
+        self._used = True
+        return await self._events.athrow(error, *rest)
+
+    async def aclose(self) -> None:
+        """Cancel the run."""
+        self._used = True
+        await self._events.aclose()
+
+    def __del__(self) -> None:
+        if not self._used:
+            _warn_unused("async for event in agent.astream(query)")
+
+
+def _warn_unused(loop: str) -> None:
+    text = f"the events of a stream were never requested, so nothing has run. Write: {loop}"
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _next_event(steps: Generator[Event, None, None], cancellation: Cancellation) -> Event | None:

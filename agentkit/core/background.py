@@ -156,7 +156,7 @@ def resolve(value: Any, max_items: int | None = None, loop: asyncio.AbstractEven
     """
     if type(value) in _RESOLVED_TYPES:
         return value
-    if inspect.isawaitable(value) or inspect.isasyncgen(value):
+    if inspect.isawaitable(value) or isinstance(value, AsyncGenerator):
         return run_coroutine(aresolve(value, max_items), loop)
     return collect_items(value, max_items) if is_lazy(value) else value
 

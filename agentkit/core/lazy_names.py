@@ -6,12 +6,15 @@ removes the rows of doors beside a journal.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 
-def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(
+    package: str, terms: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of the module `package`.
 
     The stub file beside the module has its names, one import a line, `from .place import Name as Name`; type checkers
@@ -19,9 +22,10 @@ def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[
 
     Args:
         package: The `__name__` of the module.
+        terms: What to do about names from other frameworks.
 
     Raises:
-        AttributeError: When an unknown name is read.
+        AttributeError: When an unknown name is read; `ImportError` where a statement imports it from a package.
     """
     module: Any = sys.modules[package]
     stub = module.__spec__.loader.get_data(module.__file__.removesuffix(".py") + ".pyi").decode()
@@ -30,7 +34,14 @@ def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[
 
     def load(name: str) -> Any:
         if name not in home_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            text = f"module {package!r} has no attribute {name!r}"
+            if name.startswith("_"):
+                raise AttributeError(text)
+            modules = [f"{package}.{name}" for name in home_of if name not in public]
+            hint = import_module(".hints", __package__).suggest_name(name, public, terms, modules)
+            is_imported = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
+            # the text of an AttributeError is lost in an import
+            raise (ImportError if hint and is_imported else AttributeError)(f"{text}. {hint}" if hint else text)
         if name not in public:
             return import_module(f"{package}.{name}")
         home = import_module(home_of[name], module.__package__)

@@ -10,6 +10,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
 from ..core.flow import Event
+from ..core.hints import explain_attributes
 from ..core.host import find_versions
 from ..core.labels import Label, join_labels, label_of
 from ..core.lazy_names import display_with
@@ -24,6 +25,18 @@ T = TypeVar("T", default=str)
 RunOutcome: TypeAlias = Literal["answer", "paused", "stopped", "limit", "error", "cancelled"]
 
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("output", "data", "final_output", "final_answer", "final_result"), "Use result.answer"),
+    **dict.fromkeys(("response", "value", "result"), "Use result.answer"),
+    **dict.fromkeys(("content", "output_text"), "Use result.answer, or result.text for the answer as text"),
+    **dict.fromkeys(("all_messages", "new_messages", "history", "to_input_list"), "Use result.messages"),
+    "tool_calls": "Use result.calls",
+    "tool_results": "Use result.calls",
+}
+"""Attributes of results elsewhere, and what they are called here."""
+
+
+@explain_attributes(_OTHER_NAMES)
 @dataclass(frozen=True)
 class Result(Generic[T]):
     """The result of a run.

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -24,7 +23,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from .. import DefinitionError
-from ..extend import ToolEffect, Trust, check_timeout
+from ..extend import ToolEffect, Trust, check_timeout, suggest
 from .oauth import StoredLogin
 
 MAX_STDERR_CHARS = 2_000
@@ -290,8 +289,7 @@ def read_json(path: str | os.PathLike[str], remedy: str = "") -> Any:
 
 def _to_keywords(name: str, entry: dict[str, Any], place: str) -> dict[str, Any]:
     for key in sorted(entry.keys() - set(_KEYS)):
-        close = get_close_matches(key, _KEYS, 1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Keys: {', '.join(sorted(_KEYS))}."
+        hint = suggest(key, _KEYS) or f"Keys: {', '.join(sorted(_KEYS))}."
         warnings.warn(f"{place}: the key {key!r} is ignored. {hint}", stacklevel=2)
     transport = entry.get("type", entry.get("transport", "stdio"))
     if transport not in _TRANSPORTS:

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, LimitExceeded, ModelError, RunError, StopReason
 from ..core.flow import Effect, Emit, Flow, Policy, Sleep, WarningEvent, ask, interpret
+from ..core.hints import explain_keywords
 from ..core.messages import Usage
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.execution.call import BoundCall
@@ -51,6 +52,20 @@ class Unset(Enum):
 UNSET: Any = Unset.UNSET
 
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("max_steps", "max_turns", "requests", "request_limit"), "Use steps=..."),
+    **dict.fromkeys(("max_tokens", "total_tokens", "total_tokens_limit"), "Use tokens=..."),
+    **dict.fromkeys(("timeout", "time", "max_seconds"), "Use seconds=..., of a run, or request_seconds=..."),
+    **dict.fromkeys(("cost", "max_cost", "usd", "budget", "price"), "Use dollars=..."),
+    "tool_timeout": "Use tool_seconds=...",
+    "request_timeout": "Use request_seconds=...",
+    "max_result": "Use result_chars=...",
+    "tool_calls_limit": "Use tool_calls=...",
+}
+"""Names of limits elsewhere, and what they are called here."""
+
+
+@explain_keywords(_OTHER_NAMES)
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """What a run, a call and a request may use; None is no limit.

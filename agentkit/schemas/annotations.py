@@ -8,7 +8,6 @@ import inspect
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
@@ -18,6 +17,7 @@ from typing_extensions import Doc, get_type_hints, is_typeddict
 
 from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError
+from ..core.hints import suggest
 from .docstrings import read_attribute_texts, read_docstring
 from .walk import JsonSchema
 
@@ -168,9 +168,8 @@ def read_field_text(place: str, text: FieldText, duplicates: Duplicates = "dedup
 
 def unknown_name_error(place: str, kind: str, name: str, names: Sequence[str]) -> DefinitionError:
     """Return the error for a name that does not exist, with the nearest that does."""
-    close = get_close_matches(name, names, 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    return DefinitionError(f"{place}: no {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}.")
+    hint = suggest(name, names, then=f"Known: {', '.join(names) or 'none'}.")
+    return DefinitionError(f"{place}: no {kind} {name!r}. {hint}")
 
 
 def list_field_names(type_: type) -> list[str]:

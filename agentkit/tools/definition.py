@@ -7,11 +7,11 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from ..core.errors import DefinitionError
+from ..core.hints import suggest
 from ..schemas import (
     Choice,
     Duplicates,
@@ -30,6 +30,8 @@ from .settings import DEFAULTS, ToolSettings, complete_settings, explain_unknown
 
 A = TypeVar("A")
 _KEYWORDS = ("name", "description", *DEFAULTS)
+MIN_SETTING_LIKENESS = 0.85
+"""Similarity from which an attribute of a class is taken for a misspelt setting."""
 
 
 class ToolExecutor(ABC, Generic[A]):
@@ -53,11 +55,10 @@ class ToolExecutor(ABC, Generic[A]):
                 raise TypeError(explain_unknown_setting(cls.__name__, name, _KEYWORDS))
             setattr(cls, name, value)
         for name, value in vars(cls).items():
-            close = get_close_matches(name, _KEYWORDS, 1, cutoff=0.85)
-            if close and name not in _KEYWORDS and not callable(value) and not hasattr(value, "__get__"):
-                raise DefinitionError(
-                    f"{cls.__name__}.{name}: no such setting. Did you mean {close[0]!r}? If not, rename it to _{name}."
-                )
+            if name in _KEYWORDS or callable(value) or hasattr(value, "__get__"):
+                continue
+            if hint := suggest(name, _KEYWORDS, likeness=MIN_SETTING_LIKENESS):
+                raise DefinitionError(f"{cls.__name__}.{name}: no such setting. {hint} If not, rename it to _{name}.")
         complete_settings(cls.__name__, _read_settings(cls))
         if "description" not in cls.__dict__ and (text := inspect.cleandoc(cls.__dict__.get("__doc__") or "")):
             cls.description = text

@@ -4,11 +4,11 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, TypeVar, Unpack, cast, get_args
 
 from ..core.context import RunContext, find_injected
 from ..core.errors import DefinitionError, ExceptionInfo
+from ..core.hints import suggest
 from ..core.labels import CallOrigin
 from ..core.lazy_names import display_with
 from ..core.messages import ToolCall
@@ -243,13 +243,12 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     def _explain_unknown(self, name: str) -> ExceptionInfo:
         if is_parallel_wrapper(name):
             return ExceptionInfo("UnknownTool", PARALLEL_MESSAGE)
-        close = get_close_matches(name, self._tools, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         names = list(self._tools)
         rest = f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
+        known = f"The tools are: {', '.join(names[:MAX_NAMES_SHOWN])}{rest}."
         return ExceptionInfo(
             "UnknownTool",
-            f"there is no tool {name[:64]!r}.{hint} The tools are: {', '.join(names[:MAX_NAMES_SHOWN])}{rest}.",
+            f"there is no tool {name[:64]!r}. {suggest(name, self._tools, then=known)}",
         )
 
 

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
 from ..core.errors import DefinitionError
+from ..core.hints import suggest
 from ..core.labels import TRUSTED, Label
 from ..schemas import iter_wrapped
 
@@ -114,9 +114,8 @@ def explain_unknown_setting(owner: str, name: str, names: Sequence[str] = KEYWOR
     """Return the error text for a keyword that is not among `names`."""
     if name in KEYWORDS:
         return f"{owner}: {name}= is for tools from functions. Put it into the schema or the class of the arguments."
-    close = get_close_matches(name, names, 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{owner} has no setting {name!r}.{hint} The settings are: {', '.join(names)}."
+    hint = suggest(name, names, then=f"The settings are: {', '.join(names)}.")
+    return f"{owner} has no setting {name!r}. {hint}"
 
 
 def check_choice(what: str, value: Any, choices: Sequence[Any]) -> None:

@@ -6,10 +6,10 @@ outputs) and `plain`; the other files hold what several of them need.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 from ...core.errors import DefinitionError
+from ...core.hints import suggest
 from .. import JsonSchema, inline
 from ..references import collect_definitions
 from .anthropic import to_anthropic
@@ -67,9 +67,8 @@ def find_format(name: str) -> Format:
     """Return the format called `name`; raise `DefinitionError` with the names of all formats if it is unknown."""
     known = name.replace("-", "_")
     if known not in FORMATS:
-        close = get_close_matches(known, FORMATS, 1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        raise DefinitionError(f"no tool format {name!r}. {hint}Formats: {', '.join(FORMATS)}.")
+        hint = suggest(known, FORMATS, then=f"Formats: {', '.join(FORMATS)}.")
+        raise DefinitionError(f"no tool format {name!r}. {hint}")
     return FORMATS[known]
 
 

@@ -1,0 +1,143 @@
+"""What errors suggest for names that do not exist."""
+
+import copy
+import importlib
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import agentkit
+from agentkit import DefinitionError, JsonAgent, Limits
+from agentkit.core.hints import explain_attributes, suggest
+
+
+def add(a: int, b: int) -> int:
+    """Adds two integers."""
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("retrys", "Did you mean 'retries'? All: retries, deps."),
+        ("llm", "Use model All: retries, deps."),
+        ("elephant", "All: retries, deps."),
+    ],
+)
+def test_a_term_comes_before_a_close_name(name, hint):
+    assert suggest(name, ["retries", "deps"], {"llm": "Use model"}, then="All: retries, deps.") == hint
+
+
+@pytest.mark.parametrize("name", ["output", "data", "final_output", "value", "content", "new_messages"])
+def test_a_result_explains_the_names_of_other_frameworks(name):
+    result = JsonAgent(add, model="offline").run("What is 2 + 3?")
+    with pytest.raises(AttributeError, match=rf"Result has no attribute '{name}'\. Use result\.(answer|messages)"):
+        getattr(result, name)
+    assert not hasattr(result, name)
+    with pytest.raises(AttributeError, match=r"^'Result' object has no attribute 'elephant'$"):
+        _ = result.elephant
+    assert copy.copy(result) == result
+    assert pickle.loads(pickle.dumps(result)).answer == result.answer
+
+
+@pytest.mark.parametrize(("name", "hint"), [("run_sync", r"agent\.run\(query\)"), ("ainvoke", "await agent.arun")])
+def test_an_agent_explains_the_methods_of_other_frameworks(name, hint):
+    with pytest.raises(AttributeError, match=f"JsonAgent has no attribute '{name}'. Use {hint}"):
+        getattr(JsonAgent(add, model="offline"), name)
+
+
+def test_an_error_inside_a_property_is_kept():
+    @explain_attributes({"other": "Use own"})
+    class Thing:
+        @property
+        def own(self):
+            return [].missing
+
+    with pytest.raises(AttributeError, match=r"'list' object has no attribute 'missing'"):
+        _ = Thing().own
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Agent", "Use JsonAgent"),
+        ("Tool", "Use JsonTool"),
+        ("MCPServer", "from agentkit.mcp import MCPServer"),
+        ("ScriptedModel", "from agentkit.testing import ScriptedModel"),
+        ("instrument", "from agentkit.telemetry import instrument"),
+        ("Sesion", "Did you mean 'Session'?"),
+    ],
+)
+def test_the_package_explains_a_name_that_it_does_not_have(name, hint):
+    for read in (lambda: getattr(agentkit, name), lambda: exec(f"from agentkit import {name}")):
+        with pytest.raises((AttributeError, ImportError)) as caught:
+            read()
+        assert hint in str(caught.value)
+    assert not hasattr(agentkit, name)
+
+
+def test_the_home_of_a_name_is_found_without_an_import():
+    code = "import agentkit, sys\nhasattr(agentkit, 'MCPServer')\nprint([n for n in sys.modules if 'mcp' in n])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_name_without_a_suggestion_is_reported_as_python_does():
+    with pytest.raises(ImportError, match=r"^cannot import name 'elephant' from 'agentkit'"):
+        exec("from agentkit import elephant")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("agentkit.Agent")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("dollar", "Did you mean 'dollars'?"), ("max_cost", "Use dollars="), ("elephant", "Keywords: steps, tokens, ")],
+)
+def test_a_limit_that_does_not_exist_is_explained(name, hint):
+    with pytest.raises(TypeError) as caught:
+        Limits(**{name: 1})
+    assert str(caught.value).startswith(f"Limits() got an unexpected keyword '{name}'. {hint}")
+
+
+def test_options_are_explained():
+    agent = JsonAgent(add, model="offline")
+    with pytest.raises(DefinitionError, match=r"'retrys'. Did you mean 'retries'?"):
+        JsonAgent(add, retrys=3)
+    with pytest.raises(TypeError, match=r"'tool_format'. The model's backend chooses the format of the tools"):
+        agent("x", tool_format="openai")
+    with pytest.raises(DefinitionError, match=r"'tool_format'. The model's backend chooses the format of the tools"):
+        JsonAgent(add, tool_format="openai")
+    with pytest.raises(
+        TypeError, match=r"'system_prompt'. It is an option of the agent: JsonAgent\(\.\.\., description="
+    ):
+        agent("x", system_prompt="Be brief.")
+    with pytest.raises(TypeError, match=r"'llm'. Use model=\.\.\."):
+        agent("x", llm="offline")
+
+
+class TestStreams:
+    """A stream that is used as if it was the result."""
+
+    agent = JsonAgent(add, model="offline")
+
+    @pytest.mark.parametrize(("method", "instead"), [("stream", "agent.run"), ("astream", "await agent.arun")])
+    def test_the_answer_is_not_an_attribute_of_a_stream(self, method, instead):
+        stream = getattr(self.agent, method)("What is 2 + 3?")
+        with pytest.raises(AttributeError, match=rf"For the result alone: {instead}\(query\)"):
+            _ = stream.answer
+        with pytest.warns(RuntimeWarning, match=r"never requested"):
+            del stream
+
+    def test_a_plain_loop_over_the_stream_of_an_event_loop_is_explained(self):
+        with (
+            pytest.warns(RuntimeWarning, match=r"never requested"),
+            pytest.raises(TypeError, match=r"Write: async for event in agent.astream"),
+        ):
+            for _ in self.agent.astream("x"):
+                pass
+
+    @pytest.mark.parametrize("method", ["stream", "astream"])
+    def test_a_stream_without_a_loop_warns_that_nothing_has_run(self, method):
+        with pytest.warns(RuntimeWarning, match=rf"nothing has run. Write: .*for event in agent.{method}\(query\)"):
+            getattr(self.agent, method)("x")
