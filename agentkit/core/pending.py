@@ -28,12 +28,15 @@ class Question:
         id: In `InputRequired`, a name that is unique in the call, or "".  In `Paused.questions`, the key for
             `answers=`: the id of the call, followed by "/" and the name; inside an agent of a tool, "outer/inner".
         state: The state of the call, see `InputRequired`.
+        is_for_person: False for what no person answers, but the program that runs the agent: no respondent is asked,
+            and the run pauses until `answers=` has the answer.
     """
 
     text: str
     schema: Mapping[str, Any] = field(default_factory=lambda: TEXT_SCHEMA)
     id: str = ""
     state: Any = None
+    is_for_person: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,7 @@ class Pending:
         allowable: The values of the call that a decision can allow from now on.
         problem: What was wrong with the answer that was given last.
         state: The state of a call that asks, see `InputRequired`; no person sees it.
+        is_for_person: As in `Question`.
     """
 
     id: str
@@ -165,6 +169,7 @@ class Pending:
     allowable: tuple[UntrustedValue, ...] = ()
     problem: str = ""
     state: Any = None
+    is_for_person: bool = True
 
     @classmethod
     def decision(
@@ -178,7 +183,8 @@ class Pending:
     def answer(cls, call: ToolCall, question: Question, state: Any = None) -> "Pending":
         """Return the answer that a call waits for."""
         identity = f"{call.id}/{question.id}" if question.id else call.id
-        return cls(identity, call, question.text, question.schema, state=state)
+        asks = question.is_for_person
+        return cls(identity, call, question.text, question.schema, state=state, is_for_person=asks)
 
     @property
     def is_approval(self) -> bool:
@@ -188,7 +194,7 @@ class Pending:
     @property
     def question(self) -> Question:
         """The question, with the id for `answers=`."""
-        return Question(self.text, self.schema, self.id, self.state)
+        return Question(self.text, self.schema, self.id, self.state, self.is_for_person)
 
     @property
     def digest(self) -> str:
@@ -211,7 +217,8 @@ class Pending:
         call = call if self.call.references else {name: call[name] for name in ("id", "name", "arguments")}
         if self.is_approval:
             return {"call": call, "reason": mask(self.reason)}
-        return {"call": call, "id": self.id, "text": self.text, "schema": dict(self.schema)}
+        asked = {"call": call, "id": self.id, "text": self.text, "schema": dict(self.schema)}
+        return asked if self.is_for_person else {**asked, "is_for_person": False}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Pending":
@@ -221,7 +228,8 @@ class Pending:
         call = ToolCall(**{**given, "references": references})
         if "schema" not in saved:
             return cls.decision(call, saved.get("reason", ""))
-        return cls(saved["id"], call, saved["text"], saved["schema"])
+        asks = saved.get("is_for_person", True)
+        return cls(saved["id"], call, saved["text"], saved["schema"], is_for_person=asks)
 
     def inside(self, outer: str) -> "Pending":
         """Return the input of an agent inside the call `outer`, with its id in the enclosing run."""
@@ -236,7 +244,16 @@ class Pending:
             replace(entry, value=mask_data(entry.value), passage=mask(entry.passage)) for entry in self.allowable
         )
         schema = self.schema if self.is_approval else mask_data(dict(self.schema))
-        return Pending(self.id, call, mask(self.text), schema, mask(self.reason), allowable, mask(self.problem))
+        return replace(
+            self,
+            call=call,
+            text=mask(self.text),
+            schema=schema,
+            reason=mask(self.reason),
+            allowable=allowable,
+            problem=mask(self.problem),
+            state=None,
+        )
 
 
 def calls_to_decide(pending: Iterable[Pending]) -> Iterator[ToolCall]:

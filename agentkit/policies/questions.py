@@ -134,7 +134,7 @@ class _QuestionPolicy:
         if entry is None or bound.problem is not None:
             return True
         for waiting in entry.list_open(bound.call):
-            value = yield from self._consult(waiting.question)
+            value = (yield from self._consult(waiting.question)) if waiting.is_for_person else None
             if value is None:
                 return False
             self.inputs.answer(waiting, value)

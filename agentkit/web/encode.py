@@ -42,7 +42,8 @@ class AguiEncoder:
         given: The client's `RunAgentInput`, which RUN_STARTED repeats.
         draws: Whether the events of texts have their Markdown as trees in `metadata` (see `MarkdownStream`): `nodes`,
             and how many `chars` of the text so far became nodes.
-        answered: The ids of the calls whose results the client has sent: it knows them, so they have no events.
+        answered: The ids of the calls whose results the client has sent, so that these have no events.
+        opened: The ids of the calls that an earlier run began: they run again, with an answer, and begin once.
 
     Attributes:
         is_open: Whether the begin of the run is encoded.
@@ -57,6 +58,7 @@ class AguiEncoder:
         *,
         draws: bool = False,
         answered: Collection[str] = (),
+        opened: Collection[str] = (),
     ) -> None:
         self._ids = {"threadId": thread, "runId": run}
         self._run = run
@@ -65,8 +67,8 @@ class AguiEncoder:
         self._texts = 0
         self._open_text = ""
         self._open_thought = ""
-        self._asking: set[str] = set()
         self._answered = answered
+        self._opened = {*opened}
         self.is_open = False
         self.is_closed = False
 
@@ -173,20 +175,19 @@ class AguiEncoder:
             self._open_thought = ""
 
     def _call(self, frame: CallOpened | CallClosed) -> Iterator[Json]:
-        if frame.id in self._answered:
-            return
         shared = {"toolCallId": frame.id, "subagentRunId": frame.agent or None}
-        if isinstance(frame, CallClosed) and frame.waits:
-            self._asking.add(frame.id)
-        elif isinstance(frame, CallOpened):
-            if frame.id in self._asking:  # it runs again, with its answer
-                self._asking.discard(frame.id)
+        if isinstance(frame, CallOpened):
+            if frame.id in self._opened:
                 return
+            self._opened.add(frame.id)
             yield from self._end_texts()
             yield {"type": "TOOL_CALL_START", **shared, "toolCallName": frame.name}
             yield {"type": "TOOL_CALL_ARGS", **shared, "delta": frame.arguments}
             yield {"type": "TOOL_CALL_END", **shared}
-        else:
+        elif not frame.waits:
+            self._opened.discard(frame.id)
+            if frame.id in self._answered:
+                return
             shown = _own(seconds=round(frame.seconds, 4), isError=frame.is_error, isRefused=frame.is_refused)
             content: Any = frame.content
             if frame.images:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from .. import InputRequired, JsonAgent, JsonTool, Pending, Question, ToolError
@@ -96,7 +96,7 @@ RESULT_SCHEMA: Mapping[str, Any] = {
 
 def is_client_call(pending: Pending) -> bool:
     """Return whether the client runs the call that waits, so that no person is asked."""
-    return pending.id == key_of_result(pending.call.id)
+    return not pending.is_for_person
 
 
 def key_of_result(call: str) -> str:
@@ -104,34 +104,15 @@ def key_of_result(call: str) -> str:
     return f"{call}/{RESULT_ID}"
 
 
-@dataclass(slots=True)
-class ClientTools:
-    """The tools of a client, as a toolset: a run has them as long as the client's request names them.
-
-    Attributes:
-        tools: The tools.
-        name: What tells them from others with the same names.
-    """
-
-    tools: Sequence[JsonTool[..., Any]]
-    name: str = "frontend"
-
-    async def open_tools(self) -> None:
-        """Do nothing: there is no connection."""
-
-    async def close_tools(self) -> None:
-        """Do nothing."""
-
-    def list_tools(self) -> Sequence[JsonTool[..., Any]]:
-        return self.tools
-
-
 def with_client_tools(agent: JsonAgent[Any], tools: Sequence[JsonTool[..., Any]]) -> JsonAgent[Any]:
-    """Return the agent with a client's tools beside its own."""
+    """Return the agent with a client's tools beside its own.
+
+    The client must know the names in its calls, so a tool of a server that has one of them becomes `server__tool`.
+    """
     if not tools:
         return agent
     twin = copy(agent)
-    twin.toolsets = (*agent.toolsets, ClientTools(tools))
+    twin.tools = agent.spec.tools.merged(tools)
     return twin
 
 
@@ -146,7 +127,9 @@ def make_client_tool(name: str, description: str, parameters: Json) -> JsonTool[
         questions = enclosing(CallQuestions)
         answered = questions.answered if questions else None
         if answered is None:
-            raise InputRequired(Question(f"The application runs {name}.", RESULT_SCHEMA, RESULT_ID))
+            raise InputRequired(
+                Question(f"The application runs {name}.", RESULT_SCHEMA, RESULT_ID, is_for_person=False)
+            )
         result = answered.values[RESULT_ID]
         if error := result.get("error"):
             raise ToolError(error)

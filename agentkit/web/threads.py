@@ -6,7 +6,7 @@ The runs of a journal are events of AG-UI too: the same page shows a run while i
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from urllib.parse import quote
 from .. import AgentkitError, JsonAgent, Pending, Question, Session, ToolCall
 from ..events import Event, ModelAsked, QuestionAsked, RunStarted
 from ..extend import (
+    CallOpened,
     ConversationBusy,
     Frame,
     FrameReader,
@@ -236,7 +237,14 @@ class Thread:
         self, agent: JsonAgent[Any], given: RunInput, options: Mapping[str, Any], shares_state: bool
     ) -> None:
         results = self.find_results(given)
-        encoder = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws, answered=results)
+        encoder = AguiEncoder(
+            self.thread,
+            given.run,
+            given.echo,
+            draws=self._draws,
+            answered=results,
+            opened=find_begun_calls(self.session.pending),
+        )
         live = LiveRun(self, encoder, given.run)
         self._live = live
         enclose([lambda: LiveRespondent(live.ask)])
@@ -250,7 +258,7 @@ class Thread:
             if isinstance(event, ModelAsked):
                 number += 1
                 self._requests[given.run, number] = _request_of(event)
-            if not (isinstance(event, QuestionAsked) and event.question.id == key_of_result(event.call.id)):
+            if not (isinstance(event, QuestionAsked) and not event.question.is_for_person):
                 live.show(reader.read(event))
 
         try:
@@ -305,6 +313,12 @@ class Thread:
         """Report an error unless the run itself has reported its end."""
         if not encoder.is_closed:
             self.extend([*encoder.fail(mask(text), kind)])
+
+
+def find_begun_calls(pending: Iterable[Pending]) -> set[str]:
+    """Return the ids of the calls that ended for what waits, and run again: those that ask, and those around agents."""
+    paths = [(entry.call.id.split("/"), entry.is_approval) for entry in pending]
+    return {"/".join(path[:depth]) for path, is_held in paths for depth in range(1, len(path) + (not is_held))}
 
 
 MAX_QUESTION_SECONDS = 600.0
@@ -529,7 +543,9 @@ def open_conversation(user: str, thread: str, store: Place, *, draws: bool = Fal
         return Thread(thread, draws=draws)
     conversation = Thread(thread, stored.session, draws=draws)
     for run in stored.runs:
-        conversation.extend([*_events(run, thread, run.run.id, stored.list_pending_of(run), draws=draws)])
+        pending = stored.list_pending_of(run)
+        held = {entry.call.id for entry in pending if entry.is_approval}  # they begin with the decision
+        conversation.extend([*_events(run, thread, run.run.id, pending, draws=draws, without=held)])
         conversation.state = run.run.stopped or run.run.state
     conversation.interrupted = stored.interrupted
     conversation.mark = stored.mark
@@ -537,8 +553,15 @@ def open_conversation(user: str, thread: str, store: Place, *, draws: bool = Fal
 
 
 def _events(
-    run: JournaledRun, thread: str, identity: str, pending: Sequence[Pending], *, draws: bool
+    run: JournaledRun,
+    thread: str,
+    identity: str,
+    pending: Sequence[Pending],
+    *,
+    draws: bool,
+    without: Collection[str] = (),
 ) -> Iterator[Json]:
+    """Yield the events of a run, without those of some calls."""
     info = run.run
     first = run.run.first
     query = {"id": f"{identity}-query", "role": "user", "content": mask(info.query)}
@@ -547,7 +570,8 @@ def _events(
     given = {"threadId": thread, "runId": identity, "messages": [query] if info.query else []}
     encoder = AguiEncoder(thread, identity, given, draws=draws)
     for seconds, frame in frames_of_journaled_run(run, pending):
-        yield from encoder.encode(frame, info.begun + seconds)
+        if not (isinstance(frame, CallOpened) and frame.id in without):
+            yield from encoder.encode(frame, info.begun + seconds)
 
 
 MAX_CONVERSATIONS = 200
@@ -619,7 +643,7 @@ class Threads:
         options = options or {}
         if given.state and not self._shares_state:
             raise InputError("state: this app shares none with a client. Leave it out, or agui(..., share_state=True)")
-        if taken := [tool.name for tool in given.tools if tool.name in self.agent.tools]:
+        if taken := [tool.name for tool in given.tools if tool.name in self.agent.spec.tools]:
             raise InputError(f"tools: {taken[0]!r} is a tool of the agent. Give the client's tool another name.")
         conversation = self._keep(user, await self.find(user, given.thread))
         if (first := conversation.resume(given)) is not None:

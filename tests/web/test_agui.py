@@ -12,7 +12,18 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from agentkit import DefinitionError, Image, JsonAgent, ModelError, Question, RunContext, Session, ask_question, tool
+from agentkit import (
+    DefinitionError,
+    Image,
+    JsonAgent,
+    JsonTool,
+    ModelError,
+    Question,
+    RunContext,
+    Session,
+    ask_question,
+    tool,
+)
 from agentkit.extend import LiveRespondent, enclosing
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
@@ -119,6 +130,15 @@ def test_a_call_that_waits_for_a_decision_is_an_interrupt(entry, result):
     assert events[-1]["outcome"] == {"type": "success"}
 
 
+def test_a_call_that_waits_for_a_decision_begins_with_it_in_a_stored_conversation_too(tmp_path):
+    model = ScriptedModel(call("refund", customer="Ada", euros=4), answer("done"))
+    client = TestClient(agui(JsonAgent(refund, model=model), journal=tmp_path / "runs.db"))
+    paused = ask(client)
+    stored = open_conversation("", "t", tmp_path / "runs.db").events
+    assert [of(events, "TOOL_CALL_START") for events in (paused, stored)] == [[], []]
+    assert stored[-1]["outcome"] == paused[-1]["outcome"]
+
+
 @tool(effect="read", trust="untrusted")
 def get_note() -> str:
     """Get a note."""
@@ -147,19 +167,25 @@ def test_a_question_is_an_interrupt_with_a_schema():
     assert of(events, "TOOL_CALL_RESULT")[0]["content"] == "2 nights"
 
 
-def test_a_call_that_asks_has_one_result_and_that_is_the_last():
-    replies = [call("book", city="Rome"), answer("done")]
-    with client_of(book, replies=replies) as client:
-        events = ask(client)
-        assert not of(events, "TOOL_CALL_RESULT")
-        (interrupt,) = events[-1]["outcome"]["interrupts"]
-        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": 2}]
-        (result,) = of(ask(client, None, resume=resume), "TOOL_CALL_RESULT")
-    assert result["content"] == "2 nights"
-    with client_of(book, replies=replies, on_question=lambda question: 3) as client:
-        events = ask(client)
-    kinds = [event["type"] for event in events if event["type"].startswith("TOOL_CALL")]
-    assert kinds == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"]
+ONE_CALL = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"]
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_call_that_asks_begins_once_and_has_one_result_and_that_is_the_last(tmp_path, is_stored):
+    agent = JsonAgent(book, model=ScriptedModel(call("book", city="Rome"), answer("done")))
+    apps = [TestClient(agui(agent, journal=tmp_path / "runs.db" if is_stored else None)) for _ in range(2)]
+    first, second = apps if is_stored else apps[:1] * 2
+    events = ask(first)
+    assert not of(events, "TOOL_CALL_RESULT")
+    (interrupt,) = events[-1]["outcome"]["interrupts"]
+    events += ask(second, None, resume=resolve(interrupt["id"], 2))
+    assert of(events, "TOOL_CALL_RESULT")[0]["content"] == "2 nights"
+    assert [event["type"] for event in events if event["type"].startswith("TOOL_CALL")] == ONE_CALL
+
+
+def test_a_call_that_asks_a_function_begins_once():
+    client = client_of(book, replies=[call("book", city="Rome"), answer("done")], on_question=lambda question: 3)
+    assert [event["type"] for event in ask(client) if event["type"].startswith("TOOL_CALL")] == ONE_CALL
 
 
 def test_an_interrupt_of_an_agent_inside_a_tool():
@@ -170,7 +196,11 @@ def test_an_interrupt_of_an_agent_inside_a_tool():
     (interrupt,) = ask(client)[-1]["outcome"]["interrupts"]
     assert "dangerous" in interrupt["metadata"]["agentkit"]["reason"]
     resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
-    assert ask(client, None, resume=resume)[-1]["outcome"] == {"type": "success"}
+    events = ask(client, None, resume=resume)
+    assert events[-1]["outcome"] == {"type": "success"}
+    (begun,) = of(events, "TOOL_CALL_START")
+    assert begun["toolCallName"] == "refund", "the call around it has begun before"
+    assert begun["toolCallId"] == interrupt["toolCallId"]
 
 
 def test_a_failed_run_ends_with_one_error_and_the_conversation_continues():
@@ -319,6 +349,58 @@ def test_a_tool_of_the_client_ends_the_run_with_its_call_and_the_next_request_ha
     assert text_of(events) == "['shown', '3.5'] after tool"
     again = second.post("/", json={"threadId": "t", "runId": "r", "messages": messages, "tools": [SHOW_MAP]})
     assert (again.status_code, "no call waits for the result" in again.json()["error"]) == (409, True)
+
+
+def respond(question):
+    return 3 if question.schema == {"type": "integer"} else {"content": "an answer for another question"}
+
+
+@pytest.mark.parametrize("settings", [{"on_question": respond}, {"on_question": "ask"}], ids=["function", "ask"])
+def test_no_respondent_of_the_agent_is_asked_for_the_result_of_a_tool_of_the_client(settings):
+    client = client_of(price_of, replies=[call("show_map", place="Rome"), last_results], **settings)
+    events = ask(client, tools=[SHOW_MAP])
+    (begun,) = of(events, "TOOL_CALL_START")
+    assert (events[-1]["type"], events[-1].get("outcome")) == ("RUN_FINISHED", {"type": "success"})
+    assert text_of(ask(client, None, messages=[result_of(begun["toolCallId"], "shown")], tools=[SHOW_MAP])) == (
+        "['shown'] after tool"
+    )
+
+
+def test_a_respondent_is_asked_for_the_questions_beside_a_call_of_the_client():
+    replies = [calls(call("show_map", place="Rome"), call("book", city="Rome")), last_results]
+    client = client_of(book, replies=replies, on_question=respond)
+    events = ask(client, tools=[SHOW_MAP])
+    assert [event["content"] for event in of(events, "TOOL_CALL_RESULT")] == ["3 nights"]
+    (shown,) = [event for event in of(events, "TOOL_CALL_START") if event["toolCallName"] == "show_map"]
+    events = ask(client, None, messages=[result_of(shown["toolCallId"], "shown")], tools=[SHOW_MAP])
+    assert text_of(events) == "['shown', '3 nights'] after tool"
+
+
+class Maps:
+    name = "maps"
+
+    async def open_tools(self):
+        pass
+
+    async def close_tools(self):
+        pass
+
+    def list_tools(self):
+        def show_map(place: str) -> str:
+            """Show a map to the server."""
+            return f"{place} on the server"
+
+        return [JsonTool(show_map)]
+
+
+def test_a_tool_of_the_client_keeps_its_name_beside_one_of_a_server_with_the_same():
+    replies = [calls(call("show_map", place="Rome"), call("maps__show_map", place="Oslo")), last_results]
+    client = client_of(Maps(), replies=replies)
+    events = ask(client, tools=[SHOW_MAP])
+    begun = {event["toolCallName"]: event["toolCallId"] for event in of(events, "TOOL_CALL_START")}
+    assert [event["content"] for event in of(events, "TOOL_CALL_RESULT")] == ["Oslo on the server"]
+    events = ask(client, None, messages=[result_of(begun["show_map"], "shown")], tools=[SHOW_MAP])
+    assert text_of(events) == "['shown', 'Oslo on the server'] after tool"
 
 
 def test_the_state_of_the_client_is_that_of_the_tools_and_their_changes_are_patches():

@@ -30,6 +30,7 @@ export class RunView {
     this.turn = null;
     this.dirty = new Set();
     this.calls = [];
+    this.items = new Map(); // the calls of all turns: one that asked has its result in the next
   }
 
   apply(event) {
@@ -90,7 +91,7 @@ export class RunView {
     if (!agent) return turn.work;
     if (!turn.lists.has(agent)) {
       const list = make("ul", { class: "tree" });
-      (turn.items.get(agent)?.body ?? turn.work).append(list);
+      (this.items.get(agent)?.body ?? turn.work).append(list);
       turn.lists.set(agent, list);
     }
     return turn.lists.get(agent);
@@ -126,30 +127,32 @@ export class RunView {
     const box = make("details", { class: "call" }, make("summary", {}, make("span", { class: "dot", "aria-hidden": "true" }), make("code", { text: event.toolCallName }), brief, figures), body);
     const item = make("li", { class: "busy" }, box);
     this.listOf(event.subagentRunId ?? "").append(item);
-    turn.items.set(event.toolCallId, { item, brief, figures, body, box, name: event.toolCallName, text: "" });
+    const call = { item, brief, figures, body, box, name: event.toolCallName, text: "" };
+    turn.items.set(event.toolCallId, call);
+    this.items.set(event.toolCallId, call);
     turn.calls += 1;
     this.say(`Calling ${event.toolCallName}`);
   }
 
   TOOL_CALL_ARGS(event) {
-    const call = this.turn.items.get(event.toolCallId);
+    const call = this.items.get(event.toolCallId);
     if (call) call.text += event.delta;
   }
 
   TOOL_CALL_END(event) {
-    const call = this.turn.items.get(event.toolCallId);
+    const call = this.items.get(event.toolCallId);
     if (!call) return;
     call.brief.textContent = shortArguments(call.text);
     call.body.prepend(make("p", { class: "label", text: "Arguments " }, copyButton(call.text, "arguments")), make("pre", { class: "code", tabindex: "0", text: prettyJson(call.text) }));
   }
 
   TOOL_CALL_RESULT(event) {
-    const call = this.turn.items.get(event.toolCallId);
+    const call = this.items.get(event.toolCallId);
     if (!call) return;
     const { seconds, isError, isRefused } = own(event);
     const parts = Array.isArray(event.content) ? event.content : [{ type: "text", text: event.content }];
     const content = parts.filter((part) => part.type === "text").map((part) => part.text).join("\n");
-    call.item.classList.remove("busy");
+    call.item.classList.remove("busy", "waiting");
     call.item.classList.toggle("failed", Boolean(isError) && !isRefused);
     call.item.classList.toggle("refused", Boolean(isRefused));
     call.figures.textContent = [isRefused ? "refused" : isError ? "failed" : "", isRefused ? "" : formatSeconds(seconds)].filter(Boolean).join(" · ");
@@ -160,7 +163,7 @@ export class RunView {
   }
 
   SUBAGENT_STARTED(event) {
-    const call = this.turn.items.get(event.parentToolCallId);
+    const call = this.items.get(event.parentToolCallId);
     if (call) call.box.open = true;
     this.listOf(event.subagentRunId);
   }
@@ -219,7 +222,7 @@ export class RunView {
     } else if (name === "agentkit.notice") {
       this.listOf(value.agent).append(make("li", { class: value.isWarning ? "note warning" : "note", text: value.text }));
     } else if (name === "agentkit.progress") {
-      const call = turn.items.get(value.toolCallId);
+      const call = this.items.get(value.toolCallId);
       if (call) call.figures.textContent = shorten(value.text);
     } else if (name === "agentkit.remark") {
       this.listOf(value.agent).append(make("li", { class: "note", text: value.text }));
