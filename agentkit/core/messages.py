@@ -14,7 +14,8 @@ from .labels import TRUSTED, Label
 Message: TypeAlias = dict[str, Any]
 """One message: `role` (system, user, assistant or tool), `content` and the keys of its role; JSON values only.
 
-`label` and `provider` are for agentkit alone: no provider receives them.
+`label`, `provider` and `is_result` (of a user message: it holds results of tools) are for agentkit alone: no provider
+receives them.
 """
 
 

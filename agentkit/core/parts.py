@@ -58,6 +58,11 @@ class ContentPart:
     media_types: ClassVar[tuple[str, ...]] = ()
     formats: ClassVar[str] = ""
 
+    def __post_init__(self) -> None:
+        """Detect the type of the content; raise `DefinitionError` without any, or if it has another type."""
+        if not self.url and not self.media_type:
+            object.__setattr__(self, "media_type", self._detect(self.data, type(self).__name__))
+
     @classmethod
     def from_path(cls, path: str | PathLike[str]) -> Self:
         """Read a file; raise `OSError` if it cannot be read, `DefinitionError` if it has another type."""
@@ -70,13 +75,20 @@ class ContentPart:
 
     @classmethod
     def _checked(cls, data: bytes, name: str, what: str) -> Self:
+        return cls(data, cls._detect(data, what), "", name)
+
+    @classmethod
+    def _detect(cls, data: Any, what: str) -> str:
+        if not isinstance(data, bytes):
+            remedy = f"Use {cls.__name__}.from_path for a file, {cls.__name__}.from_bytes for other bytes."
+            raise DefinitionError(f"{what}: expected bytes, got {type(data).__name__}. {remedy}")
         kind = detect_media_type(data)
         if kind not in cls.media_types:
             other = next((part.__name__ for part in (Image, Document, Audio) if kind in part.media_types), "")
             remedy = f" Use {other}." if other else ""
             found = kind or f"{len(data):,} bytes of another type"
             raise DefinitionError(f"{what}: expected {cls.formats}, got {found}.{remedy}")
-        return cls(data, kind, "", name)
+        return kind
 
     def as_part(self) -> Part:
         """Return the part of a message."""

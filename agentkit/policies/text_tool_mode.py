@@ -179,7 +179,7 @@ def _join_parts(parts: list[Message]) -> Message:
     """Return a user message of these parts: plain text where there are no images."""
     if all(part["type"] == "text" for part in parts):
         return {"role": "user", "content": "\n".join(part["text"] for part in parts)}
-    return {"role": "user", "content": parts}
+    return {"role": "user", "content": parts, "is_result": True}
 
 
 def _read_calls(message: Message, request: Request) -> Message:

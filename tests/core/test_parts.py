@@ -29,6 +29,11 @@ def test_a_file_is_recognised_by_its_content(tmp_path, cls, data, name, shown):
     assert base64.b64encode(data).decode() in str(part.as_part())
 
 
+@pytest.mark.parametrize(("cls", "data"), [(Image, PNG), (Document, PDF), (Audio, WAV), (Audio, MP3)])
+def test_the_type_of_bytes_alone_is_detected(cls, data):
+    assert cls(data) == cls.from_bytes(data)
+
+
 def test_an_address_is_left_to_the_provider():
     image = Image.from_url("https://example.com/a.png")
     assert image.as_part() == {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
@@ -41,10 +46,24 @@ def test_an_address_is_left_to_the_provider():
         (lambda: Image.from_bytes(PDF), "expected PNG, JPEG, GIF or WebP, got application/pdf. Use Document."),
         (lambda: Document.from_bytes(WAV), "expected PDF, got audio/wav. Use Audio."),
         (lambda: Audio.from_bytes(b"text"), "expected WAV or MP3, got 4 bytes of another type."),
+        (lambda: Image(PDF), "Image: expected PNG, JPEG, GIF or WebP, got application/pdf. Use Document."),
+        (lambda: Document(b"text"), "Document: expected PDF, got 4 bytes of another type."),
+        (lambda: Image(), "Image: expected PNG, JPEG, GIF or WebP, got 0 bytes of another type."),
+        (lambda: Image("a.png"), "Image: expected bytes, got str. Use Image.from_path for a file"),
         (lambda: Image.from_url("a.png"), "expected an http(s) URL. Use Image.from_path for a file."),
         (lambda: read_query(["What?", Image.from_bytes(PNG), PNG]), r"query[2]: expected a text or a part, got bytes."),
     ],
-    ids=["pdf as image", "sound as document", "text as sound", "path as url", "bytes in a query"],
+    ids=[
+        "pdf as image",
+        "sound as document",
+        "text as sound",
+        "pdf made an image",
+        "text made a document",
+        "nothing made an image",
+        "path made an image",
+        "path as url",
+        "bytes in a query",
+    ],
 )
 def test_what_is_refused_is_named(make, error):
     with pytest.raises(DefinitionError) as caught:

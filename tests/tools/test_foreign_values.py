@@ -1,13 +1,15 @@
 """What the model reads of values from other libraries; each test uses the real library, where it is installed."""
 
+import base64
 import io
 import json
+import random
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from agentkit.tools.results.jsonable import to_json_data
+from agentkit.tools.results.jsonable import MAX_IMAGE_BYTES, to_json_data
 from agentkit.tools.results.result_text import MAX_IMAGES, render_result, render_text
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
@@ -40,6 +42,15 @@ class TestImages:
     def test_a_pillow_image_of_any_mode_is_seen(self, mode):
         image = pytest.importorskip("PIL.Image").new(mode, (8, 6))
         assert image_of(image).startswith("[image/png, ")
+
+    @pytest.mark.parametrize(("side", "kept"), [(1500, 1500), (4200, 2100)])
+    def test_a_pillow_image_above_the_limit_of_models_is_seen_smaller(self, side, kept):
+        pillow = pytest.importorskip("PIL.Image")
+        noise = pillow.frombytes("RGBA", (side, side), random.Random(1).randbytes(side * side * 4))
+        (part,) = render_result(noise).images
+        content = base64.b64decode(part["image_url"]["url"].partition("data:image/jpeg;base64,")[2])
+        assert len(content) <= MAX_IMAGE_BYTES
+        assert pillow.open(io.BytesIO(content)).size == (kept, kept)
 
     def test_many_images_stay_within_the_limit(self):
         image = pytest.importorskip("PIL.Image").new("RGB", (2, 2))

@@ -38,12 +38,27 @@ _UNREADABLE_REPLY = re.compile(r"Error converting to valid response|Got unexpect
 _PREFIX = re.compile(r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?::| -)|Error code: \d+ -)\s*")
 _MAX_MESSAGE_CHARS = 500
 
-_NO_IMAGES = re.compile(
-    r"image input is not supported|image inputs? (?:is|are) not (?:supported|enabled)|not a multimodal model"
-    r"|does not support (?:image|vision)|images? (?:is|are) not supported|no endpoints found that support image",
-    re.IGNORECASE,
-)
-"""A refusal of images; llama.cpp sends it with status 500, but no retry can succeed."""
+_PART_WORDS = {
+    "image_url": r"(?:image(?:[_ ]?urls?)?s?|vision|multi-?modal)",
+    "file": r"(?:files?|pdfs?|documents?)",
+    "input_audio": r"(?:(?:input[_ ])?audios?)",
+}
+_PART_REFUSAL = r"""
+    (?:does\ not|doesn't|do\ not|don't|endpoints\ found\ that)\ support\ (?:the\ )?{0}\b(?!\ (?:format|type|size|url))
+    | \b{0}['"`]?(?:\ (?:content|inputs?|modality|parts?|blocks?))*\ (?:is|are)\ (?:not|only)\ (?:supported|enabled)
+    | (?:unsupported|unknown)\ (?:content\ )?(?:part\ |block\ )?type[^{{}}:]{{0,40}}:\s*['"`]*{0}\b
+    | unknown\ variant\ ['"`]{0}\b
+    | missing\ data\ required\ for\ {0}\b
+    | at\ most\ 0\ {0}
+"""
+_PART_REFUSALS = {
+    kind: re.compile(_PART_REFUSAL.format(words), re.IGNORECASE | re.VERBOSE) for kind, words in _PART_WORDS.items()
+}
+_TEXT_ONLY = re.compile(r"not a multimodal model|requires (?:a )?multimodal|content must be a string", re.IGNORECASE)
+"""Refusals of content parts: OpenAI, Gemini, Bedrock, DeepSeek, Groq, OpenRouter, Ollama, vLLM, SGLang, llama.cpp.
+
+llama.cpp sends it with status 500, but no retry can succeed.
+"""
 _REFUSED = re.compile(
     r"connection refused|\[Errno 111\]|\[Errno 61\]|WinError 10061|all connection attempts failed", re.I
 )
@@ -121,7 +136,7 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return "context", False
     if "ReplyTooLarge" in names:
         return "server", False
-    if _NO_IMAGES.search(headlines):
+    if find_refused_parts(headlines):
         return "bad_request", False
     if "ContentPolicyViolationError" in names:
         return "refused", False
@@ -137,6 +152,13 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return _KIND_BY_STATUS.get(status or 0, "server"), True
     transient = status in _TRANSIENT_STATUS and not _NO_QUOTA.search(text)
     return _KIND_BY_STATUS.get(status, "server" if transient else "bad_request"), transient
+
+
+def find_refused_parts(error: str) -> frozenset[str]:
+    """Return the types of content parts that the model does not take, by a server's error."""
+    if _TEXT_ONLY.search(error):
+        return frozenset(_PART_REFUSALS)
+    return frozenset(kind for kind, refusal in _PART_REFUSALS.items() if refusal.search(error))
 
 
 def _classify_unsent(text: str, names: set[str]) -> ModelErrorKind:
@@ -221,7 +243,7 @@ def _explain(links: list[BaseException], body: str | None) -> str:
 def _find_remedy(links: list[BaseException], kind: ModelErrorKind) -> str:
     """Return what to do about the failure, as a further sentence; "" if unknown."""
     text = "\n".join([*map(str, links), *_iter_bodies(links)])
-    if kind == "bad_request" and _NO_IMAGES.search(text):
+    if kind == "bad_request" and "image_url" in find_refused_parts(text):
         return ". The model takes no images: remove them, or choose a model with vision."
     if kind == "connection" and _REFUSED.search(text):
         address = next(filter(None, map(_find_address, links)), "")

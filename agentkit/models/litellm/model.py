@@ -14,13 +14,14 @@ from typing import Any, get_args
 
 from ...core.errors import DefinitionError, ModelError
 from ...core.masking import MaskedDict
+from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
-from .errors import convert_error
+from .errors import convert_error, find_refused_parts
 from .importing import call_acompletion, call_completion, has_observers, load_litellm, own_call, silence_logging
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
 from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, is_bridged
-from .replies import PartRules, RawReply, Route, read_reply
+from .replies import PartRules, RawReply, Route, find_query, read_reply
 from .requests import PromptCache, build_headers, prepare_messages, refuses_parallel_calls
 from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient
 
@@ -133,6 +134,7 @@ class LiteLLMModel:
         self._options = MaskedDict(options)
         self._cached_route: Route | None = None
         self._one_call = False
+        self._refused_parts: set[str] = set()
         self._token_bounds = TokenBounds()
 
     @property
@@ -167,7 +169,7 @@ class LiteLLMModel:
             except TimeoutError as error:
                 raise self._timeout_error(request, timer) from error
             except ModelError as error:
-                if not self._can_adapt(error):
+                if not self._can_adapt(error, request):
                     raise
             else:
                 return
@@ -186,17 +188,20 @@ class LiteLLMModel:
             except TimeoutError as error:
                 raise self._timeout_error(request, timer) from error
             except ModelError as error:
-                if not self._can_adapt(error):
+                if not self._can_adapt(error, request):
                     raise
             else:
                 return
 
-    def _can_adapt(self, error: ModelError) -> bool:
+    def _can_adapt(self, error: ModelError, request: Request) -> bool:
         """Return whether the request can be repeated at once in another form, which later requests have too."""
-        if self._one_call or not refuses_parallel_calls(str(error)):
-            return False
-        self._one_call = True
-        return True
+        if not self._one_call and refuses_parallel_calls(str(error)):
+            self._one_call = True
+            return True
+        sent = {part["type"] for message in request.messages for part in parts_of(message)}
+        refused = (find_refused_parts(str(error)) & sent) - self._refused_parts
+        self._refused_parts |= refused
+        return bool(refused) and refused.isdisjoint(part["type"] for part in parts_of(find_query(request.messages)))
 
     def _iter_pieces(self, request: Request, guard: ReplyGuard) -> Generator[Delta | Reply | Signal, None, None]:
         """Send the request; yield deltas, signals and the reply."""
@@ -304,7 +309,8 @@ class LiteLLMModel:
         }
         if for_responses := is_bridged(litellm, route.provider, route.model, arguments):
             arguments = adapt_arguments(litellm, route.provider, route.model, arguments)
-        rules = PartRules(self._name, "responses" if for_responses else route.provider, route.flags)
+        wire = "responses" if for_responses else route.provider
+        rules = PartRules(self._name, wire, route.flags, self._refused_parts)
         arguments["messages"] = prepare_messages(
             rules.apply(request.messages),
             route.provider,

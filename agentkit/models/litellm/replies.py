@@ -1,13 +1,14 @@
 """What a request costs, what it may contain, and what its reply is as plain JSON of a history.
 
 litellm's message and usage objects are read by attribute; this module does not import litellm.  Costs come from its
-bundled price table (dollars per token).  Images, documents and audio are refused where the model does not take them,
-and moved where they may not stand: litellm drops some parts silently, and sends others as text.
+bundled price table (dollars per token).  Images, documents and audio that a model does not take are refused in a query
+and noted elsewhere, and moved where they may not stand: litellm drops some silently, and sends others as text.
 """
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ from ...core.parts import Part, describe_part, parts_of
 from ...core.portable import to_valid_text
 from ...engine.model import Reply
 from .parameters import remove_prefix, restore_reasoning
+
+_log = logging.getLogger("agentkit")
 
 LONG_PROMPT_TOKENS = 200_000
 """Above this many input tokens, some models have higher prices."""
@@ -122,42 +125,68 @@ class PartRules:
         wire: The provider, or "responses".
         row: The model's row in litellm's table, with the flags that the caller declared; empty for an unknown model,
             whose provider decides.
+        refused: The types of the parts that the provider has refused.
     """
 
     name: str
     wire: str
     row: Mapping[str, Any]
+    refused: Collection[str] = ()
 
     def apply(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages with the parts of results that may not stand there in a user message behind them.
+        """Return the messages with notes in the place of parts that the model does not take.
+
+        The parts of results that may not stand there are in a user message behind them.
 
         Raises:
-            ModelError: The model does not take a part.
+            ModelError: The model does not take a part of the last query, which it cannot answer then.
         """
         if not any(isinstance(message.get("content"), list) for message in messages):
             return messages
-        self._check(messages)
-        return [*_move_parts(messages, _IN_RESULTS.get(self.wire, frozenset()))]
+        query = find_query(messages)
+        for part in parts_of(query):
+            if self._is_refused(part):
+                problem = f"the model takes no {_NAMES[part['type']]}, and a message has {describe_part(part)}"
+                raise ModelError(f"{self.name}: {problem}. {self._find_remedy(part)}", kind="bad_request")
+        shown = [message if message is query else self._note_parts(message) for message in messages]
+        return [*_move_parts(shown, _IN_RESULTS.get(self.wire, frozenset()))]
 
-    def _check(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            if isinstance(message.get("content"), list):
-                for part in parts_of(message):
-                    if self._is_refused(str(part.get("type"))):
-                        raise ModelError(self._describe(message, part), kind="bad_request")
-
-    def _is_refused(self, kind: str) -> bool:
-        if kind in _NEVER.get(self.wire, ()):
+    def _is_refused(self, part: Part) -> bool:
+        kind = part.get("type")
+        if kind in _NEVER.get(self.wire, ()) or kind in self.refused:
             return True
         return kind in _FLAGS and bool(self.row) and not self.row.get(_FLAGS[kind])
 
-    def _describe(self, message: Message, part: Part) -> str:
+    def _note_parts(self, message: Message) -> Message:
+        """Return the message with a text in the place of each refused part: in that of its label, if it has one."""
+        refused = [part for part in parts_of(message) if self._is_refused(part)]
+        if not refused:
+            return message
+        texts: list[Part] = [part for part in message["content"] if not any(part is one for one in refused)]
+        for part in refused:
+            label = describe_part(part)
+            note = f"{label[:-1]}: this model cannot see it]"
+            places = (place for place, one in enumerate(texts) if one["type"] == "text" and label in one["text"])
+            if (place := next(places, None)) is None:
+                texts.append({"type": "text", "text": note})
+            else:
+                texts[place] = {"type": "text", "text": texts[place]["text"].replace(label, note, 1)}
+            _log.debug("%s: the result of a tool is sent as %s. %s", self.name, note, self._find_remedy(part))
+        is_text = all(part["type"] == "text" for part in texts)
+        return {**message, "content": "\n".join(part["text"] for part in texts) if is_text else texts}
+
+    def _find_remedy(self, part: Part) -> str:
         kind = str(part["type"])
-        where = f"the result of {message.get('name') or 'a tool'}" if message["role"] == "tool" else "a message"
         remedy = f"Remove it, or choose a model that takes {_NAMES[kind]}"
-        if kind not in _NEVER.get(self.wire, ()):
+        if kind not in _NEVER.get(self.wire, ()) and kind not in self.refused:
             remedy += f". If this one does, declare it: model_info={{{_FLAGS[kind]!r}: True}}"
-        return f"{self.name}: the model takes no {_NAMES[kind]}, and {where} has {describe_part(part)}. {remedy}."
+        return f"{remedy}."
+
+
+def find_query(messages: Sequence[Message]) -> Message:
+    """Return the last message of a user; {} without one. Results that are written as text are no query."""
+    queries = (one for one in reversed(messages) if one["role"] == "user" and not one.get("is_result"))
+    return next(queries, {})
 
 
 def find_flags(table: Mapping[str, Any], provider: str, model: str, declared: Any) -> dict[str, Any]:

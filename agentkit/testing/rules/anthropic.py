@@ -6,7 +6,7 @@ and the API's error messages.
 
 from typing import Any
 
-from .invalid import Invalid, Json, matches_whole, split_keys
+from .invalid import IMAGE_TYPES, Invalid, Json, matches_whole, split_keys
 
 _ID = r"[a-zA-Z0-9_-]+"
 _NAME = r"[a-zA-Z0-9_-]{1,128}"
@@ -15,6 +15,8 @@ _PARAMETERS = split_keys(
     "model messages max_tokens system tools tool_choice stream temperature top_p top_k stop_sequences metadata "
     "thinking service_tier container mcp_servers context_management output_config output_format cache_control"
 )
+_SOURCES: dict[str, tuple[str, ...]] = {"image": IMAGE_TYPES, "document": ("application/pdf",)}
+"""The media types of base64 sources."""
 _THOUGHTS = ("thinking", "redacted_thinking")
 _BLOCKS = {
     "user": ("text", "image", "document", "search_result", "tool_result"),
@@ -107,6 +109,8 @@ def _check_block(block: Json, at: str) -> None:
     kind = block["type"]
     if kind == "text":
         _check_text(block, at)
+    elif kind in _SOURCES:
+        _check_source(block, at)
     elif kind == "tool_use":
         if not matches_whole(_ID, block.get("id")):
             raise Invalid(f"{at}.id: String should match pattern '^{_ID}$'")
@@ -121,12 +125,23 @@ def _check_block(block: Json, at: str) -> None:
         for number, inner in enumerate(content if isinstance(content, list) else ()):
             if inner.get("type") == "text":
                 _check_text(inner, f"{at}.content.{number}.text")
-            elif inner.get("type") not in ("image", "document", "search_result"):
+            elif inner.get("type") in _SOURCES:
+                _check_source(inner, f"{at}.content.{number}.{inner['type']}")
+            elif inner.get("type") != "search_result":
                 raise Invalid(f"{at}.content.{number}: Input tag '{inner.get('type')}' is not expected here")
         if not isinstance(content, str | list):
             raise Invalid(f"{at}.content: Input should be a valid string")
     elif kind == "thinking" and not isinstance(block.get("signature"), str):
         raise Invalid(f"{at}.signature: Field required")
+
+
+def _check_source(block: Json, at: str) -> None:
+    """Check that data in base64 has a media type that its block takes."""
+    source = block.get("source") or {}
+    types = _SOURCES[block["type"]]
+    if source.get("type") == "base64" and source.get("media_type") not in types:
+        expected = " or ".join(f"'{kind}'" for kind in types)
+        raise Invalid(f"{at}.source.base64.media_type: Input should be {expected}")
 
 
 def _check_text(block: Json, at: str) -> None:

@@ -69,6 +69,9 @@ def _parse_part(part: Json, place: str) -> Json:
     if len(part.keys() & _DATA) != 1 or part.get("text", "x") == "":
         text = "required oneof field 'data' must have one initialized field"
         raise Invalid(f"* GenerateContentRequest.{place}.data: {text}", place)
+    for key in ("inlineData", "fileData"):
+        if key in part and not _read_media_type(part[key]):
+            raise Invalid(f"Unsupported MIME type: {_read_media_type(part[key])}", place)
     for key, field in (("functionCall", "args"), ("functionResponse", "response")):
         if key in part and not matches_whole(_NAME, part[key].get("name")):
             raise Invalid(f"* GenerateContentRequest.{place}.{key}.name: Name cannot be empty or invalid.", place)
@@ -77,6 +80,10 @@ def _parse_part(part: Json, place: str) -> Json:
                 f"Invalid value at '{place}.{key}.{field}' (type.googleapis.com/google.protobuf.Struct)", place
             )
     return part
+
+
+def _read_media_type(data: Json) -> str:
+    return str(data.get("mimeType") or data.get("mime_type") or "")
 
 
 def _list_names(turn: Json, key: str) -> list[str]:

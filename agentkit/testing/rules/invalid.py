@@ -6,6 +6,9 @@ from typing import Any
 
 from ...core.portable import Json as Json
 
+IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+"""The types of images that all providers take."""
+
 
 class Invalid(Exception):
     """A request that the provider refuses; `place` is the path of the invalid parameter."""
@@ -42,6 +45,12 @@ def split_keys(words: str) -> set[str]:
 def matches_whole(pattern: str, value: Any) -> bool:
     """Return whether `value` is a string that matches the whole pattern."""
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def read_data_type(text: Any) -> str | None:
+    """Return the media type of a data URL, "" if it has none; None for another text, such as an address."""
+    found = re.match(r"data:([^;,]*)", text) if isinstance(text, str) else None
+    return found and found[1]
 
 
 def _refuse(constant: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...tools.arguments.validation_errors import json_type
-from .invalid import Invalid, Json, is_object_text, matches_whole, split_keys
+from .invalid import IMAGE_TYPES, Invalid, Json, is_object_text, matches_whole, read_data_type, split_keys
 
 _NAME = r"[a-zA-Z0-9_-]+"
 _MAX_NAME_CHARS = 64
@@ -133,6 +133,32 @@ def _check_parts(parts: list[Json], role: str, place: str) -> None:
             raise Invalid(text, f"{place}.content[{number}].type")
         if not isinstance(part.get(kind), _PARTS[role == "assistant"].get(kind, ())):
             raise Invalid(f"Invalid value: '{kind}'.", f"{place}.content[{number}].type")
+        _check_data(part, kind, f"{place}.content[{number}].{kind}")
+
+
+def _check_data(part: Json, kind: str, place: str) -> None:
+    if kind == "image_url":
+        check_image(part[kind].get("url"), f"{place}.url")
+    elif kind == "file" and "file_data" in part[kind]:
+        check_document(part[kind]["file_data"], f"{place}.file_data")
+    elif kind == "input_audio" and part[kind].get("format") not in ("wav", "mp3"):
+        text = f"Invalid value: '{part[kind].get('format')}'. Supported values are: 'wav' and 'mp3'."
+        raise Invalid(text, f"{place}.format")
+
+
+def check_image(address: Any, place: str) -> None:
+    """Raise `Invalid` for an image that is neither an address nor a data URL of an image."""
+    if not isinstance(address, str) or not address.startswith(("http://", "https://", "data:")):
+        raise Invalid(f"Invalid '{place}'. Expected a valid URL, but got a value with an invalid format.", place)
+    if address.startswith("data:") and read_data_type(address) not in IMAGE_TYPES:
+        raise Invalid("Invalid MIME type. Only image types are supported.", place)
+
+
+def check_document(data: Any, place: str) -> None:
+    """Raise `Invalid` for a file that is not a data URL of a PDF."""
+    if (kind := read_data_type(data)) != "application/pdf":
+        expected = "Expected a base64-encoded data URL with an application/pdf MIME type"
+        raise Invalid(f"Invalid '{place}'. {expected}, but got unsupported MIME type '{kind or ''}'.", place)
 
 
 def _check_calls(calls: Any, place: str) -> None:

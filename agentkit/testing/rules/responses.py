@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .invalid import Invalid, Json, is_object_text, split_keys
-from .openai import check_function_name, check_function_parameters, check_text
+from .openai import check_document, check_function_name, check_function_parameters, check_image, check_text
 
 _PARAMETERS = split_keys(
     "model input instructions tools tool_choice stream stream_options temperature top_p max_output_tokens "
@@ -123,6 +123,9 @@ def _check_parts(parts: Any, kinds: dict[str, tuple[str, ...]], place: str) -> N
             raise Invalid(text, f"{place}[{number}].type")
         if not any(isinstance(part.get(key), str) for key in keys):
             raise Invalid(f"Missing required parameter: '{place}[{number}].{keys[0]}'.", f"{place}[{number}]")
+        for key, check in (("image_url", check_image), ("file_data", check_document)):
+            if key in part:
+                check(part[key], f"{place}[{number}].{key}")
 
 
 def _check_order(items: Sequence[Json]) -> None:

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set, ValuesView
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,8 @@ from ...core.parts import ContentPart, describe_part
 from ...core.portable import to_valid_text
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+MAX_IMAGE_BYTES = 3_750_000
+"""5 MB of base64, Anthropic's limit ("Vision", limits); a larger image is only described."""
 MAX_IMAGE_FILE_BYTES = 50_000_000
 """A larger file is not read, and its path is shown."""
 MAX_FRAME_ROWS = 100_000
@@ -82,9 +85,18 @@ def _read_image_file(path: Path) -> Any:
 def _split_pillow(value: Any, with_images: bool) -> Any:
     if not (with_images and callable(getattr(value, "save", None)) and hasattr(value, "mode")):
         return None
-    return _save(lambda file: (value if value.mode in _PNG_MODES else value.convert("RGB")).save(file, format="PNG"))
+    content = _save(partial((value if value.mode in _PNG_MODES else value.convert("RGB")).save, format="PNG"))
+    return content if len(content) <= MAX_IMAGE_BYTES else _compress(value.convert("RGB"))
 
 
+def _compress(image: Any) -> bytes:
+    """Return a Pillow image as a JPEG that a model takes, at half the size as often as that needs."""
+    while len(content := _save(partial(image.save, format="JPEG", quality=_JPEG_QUALITY))) > MAX_IMAGE_BYTES:
+        image = image.reduce(2)
+    return content
+
+
+_JPEG_QUALITY = 85
 _PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
 

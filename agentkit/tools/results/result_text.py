@@ -11,10 +11,8 @@ from pydantic import BaseModel
 
 from ...core.parts import ContentPart, Part, describe_part, detect_media_type
 from ...core.portable import to_valid_text
-from .jsonable import describe_object, to_json_data
+from .jsonable import MAX_IMAGE_BYTES, describe_object, to_json_data
 
-MAX_IMAGE_BYTES = 3_750_000
-"""5 MB of base64, Anthropic's limit ("Vision", limits); a larger image is only described."""
 MAX_IMAGES = 10
 """Content parts of one result; more are only described."""
 
