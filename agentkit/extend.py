@@ -1,4 +1,4 @@
-"""Everything that a part of your own needs: a door, a source of tools, an instrument, a store or a view.
+"""Everything that a part of your own needs: an extension, a door, a source of tools, an instrument, a store or a view.
 
 The doors of this package and its command line import `agentkit`, `agentkit.events`, this module and themselves alone.
 A name is loaded when it is first used.

@@ -19,6 +19,7 @@ from .core.context import Channel as Channel
 from .core.enclosing import enclose as enclose
 from .core.enclosing import enclosing as enclosing
 from .core.errors import missing_package as missing_package
+from .core.extension import Extension as Extension
 from .core.flow import Done as Done
 from .core.flow import Effect as Effect
 from .core.flow import Flow as Flow

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from ..core.context import RunContext
 from ..core.errors import InnerPaused, Paused, RunError, ToolError
+from ..core.extension import Extension
 from ..core.flow import Event, Listener, Policy
 from ..core.hints import explain_attributes
 from ..core.labels import USER, Label, delimit, derive_delimiter_id
@@ -40,6 +41,7 @@ from ..views.html import agent_view
 from . import batch
 from .backends import Backends, check_model, list_models
 from .batch import MapOptions, Outcome, Queries
+from .extensions import add_tools, check_extensions
 from .handoffs import check_handoffs, make_handoff_tools
 from .instruments import Telemetry, resolve_telemetry
 from .options import (
@@ -134,6 +136,7 @@ class JsonAgent(Generic[T]):
         deps: The value that tools get for parameters of type `RunContext` or `Injected[...]`, hidden from the model.
         handoffs: Agents to which the model can transfer the conversation, by name.
         policies: Policies of every run; the first one sees an effect first.
+        extensions: Objects of `agentkit.extend.Extension`, which bring tools, a part of the instruction and policies.
         listeners: Functions that get every event.
         journal: The file in which every run is recorded, for `agent.resume`; or a `journal.Journal` with settings.
         journal_errors: "raise": fail the run if the journal cannot be written.  Default: warn and continue.
@@ -179,6 +182,7 @@ class JsonAgent(Generic[T]):
         deps: Any = None,
         handoffs: Mapping[str, Any] | None = None,
         policies: Sequence[Policy] = (),
+        extensions: Iterable[Extension] = (),
         listeners: Sequence[Listener] = (),
         journal: JournalLocation = None,
         journal_errors: JournalErrors | None = None,
@@ -189,6 +193,9 @@ class JsonAgent(Generic[T]):
         more, select = split_tools(tools)
         agents = check_handoffs(handoffs)
         registered, toolsets = split_toolsets((functions, more, make_handoff_tools(agents)))
+        own = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
+        extending = check_extensions(extensions)
+        all_tools, sources = add_tools(own, extending)
         if max_steps is not UNSET:
             options["max_steps"] = max_steps
         flat = take_flat_limits(options, warns=partial(warnings.warn, category=DeprecationWarning, stacklevel=3))
@@ -209,11 +216,12 @@ class JsonAgent(Generic[T]):
             retries=retries,
         )
         self.spec = AgentSpec(
-            tools=ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair),
+            tools=all_tools,
             settings=settings,
             backends=Backends(options, grouped.request_seconds, list_models(fallback_models)),
             extract=extract_value,
-            toolsets=toolsets,
+            toolsets=(*toolsets, *sources),
+            extensions=extending,
             select=select,
             model=check_model(model),
             description=description,
@@ -451,6 +459,7 @@ async def extract_value(spec: AgentSpec, kind: Any, question: str, text: str, ru
         tools=ToolRegistry(answer=make_answer_tool(kind)),
         select=None,
         toolsets=(),
+        extensions=(),
         handoffs={},
         journal=None,
         text_ends=False,

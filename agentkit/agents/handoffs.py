@@ -10,7 +10,6 @@ from typing import Any
 from ..core.errors import DefinitionError, RunError
 from ..core.flow import Emit, Flow, Policy, around, ask
 from ..core.labels import Label
-from ..core.messages import system
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
 from ..schemas import check_name
@@ -111,14 +110,13 @@ def _describe_handoff(result: ToolResult, label: Label) -> ToolResult:
 def run_handoffs(first: AgentSpec, session: Session, flow_of: Callable[[AgentSpec], Flow[Answer]]) -> Flow[Answer]:
     """Run `first` and the agents that the conversation is handed over to; return the answer of the last one.
 
-    A paused session continues with the agent that had it: its `handed` lists the hand-offs so far.  The system message
-    is that of the current agent.  `flow_of` returns the flow of one agent's part.
+    A paused session continues with the agent that had it: its `handed` lists the hand-offs so far.  `flow_of` returns
+    the flow of one agent's part, under its system message.
     """
     spec = first
     for name in session.handed:
         spec = find_agent(spec, name)
     while True:
-        session.messages[0] = system(spec.instruction)
         answer = yield from flow_of(spec)
         if not isinstance(answer.value, HandOff):
             return answer

@@ -21,7 +21,7 @@ from ..core.enclosing import enclosing
 from ..core.errors import InnerPaused, Paused
 from ..core.flow import Event
 from ..core.labels import Label
-from ..core.messages import ToolCall, calls_of, user
+from ..core.messages import ToolCall, calls_of, text_of, user
 from ..engine.result import Result, RunFinished, SubRun
 from ..policies.approval import Approver
 from ..policies.pending import PendingInputs, make_pause
@@ -29,13 +29,13 @@ from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import JournalError
 from ..sessions.journal.run_info import RunInfo
-from ..sessions.journal.setup import Setup, read_setup
+from ..sessions.journal.setup import read_setup
 from ..sessions.journal.writer import JournaledConversation, JournalWriter, StoredAnswer
 from ..sessions.session import Session
 from .options import RunRequest
 from .spec import AgentSpec
 
-ADOPTED = ("messages", "usage", "cut", "inbox", "inputs", "handed", "journaled", "_own")
+ADOPTED = ("messages", "usage", "cut", "inbox", "inputs", "handed", "session_state", "journaled", "_own")
 """The parts of a session that continue in another one."""
 
 
@@ -193,16 +193,16 @@ def _claim(spec: AgentSpec, query: str, parent: ParentCall, inputs: PendingInput
         if writer is not None and key in recorded:
             with opened_store(writer.conversation.journal.path) as store:
                 setup = read_setup(store, recorded[key])
-            if setup is None or setup.instruction != spec.instruction:
+            if setup is None or not spec.is_instructed_by(setup.instruction):
                 return 0
-            return 3 if setup == Setup.of(spec.instruction, spec.tools) else 1
+            return 1 if setup.changes(spec.setup()) else 3
         if key in nested:
             messages = nested[key].messages
-            if messages[0].get("content") != spec.instruction:
+            if not spec.is_instructed_by(text_of(messages[0])):
                 return 0
             called = {call.name for message in messages if message["role"] == "assistant" for call in calls_of(message)}
             return 3 if called <= spec.tools.keys() else 1
-        return 2 if answers[key]["instruction"] == spec.instruction else 0
+        return 2 if spec.is_instructed_by(answers[key]["instruction"]) else 0
 
     ranks = {key: rank(key) for key in known} if len(known) > 1 else {}
     preferred = sorted(filter(ranks.get, ranks), key=lambda key: (-ranks[key], key))

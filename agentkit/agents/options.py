@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, TypedDict
 
@@ -24,6 +25,7 @@ from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
 from ..tools.toolset import split_toolsets
 from .backends import OTHER_TERMS, PARAMETER_TERMS
+from .extensions import add_tools
 from .handoffs import change_last
 from .spec import Agent, AgentSpec, Settings
 
@@ -204,8 +206,8 @@ def fork_request(spec: AgentSpec, run_id: str, step: int, how: ForkOptions) -> t
         if (tools := how.get("tools")) is None:
             return last
         given, toolsets = split_toolsets(tools)
-        only = last.tools.filtered(lambda _: False).merged(given)
-        return replace(last, tools=only, toolsets=toolsets, select=None)
+        only, sources = add_tools(last.tools.filtered(lambda _: False).merged(given), last.extensions)
+        return replace(last, tools=only, toolsets=(*toolsets, *sources), select=None)
 
     return change_last(spec, request.session.handed, branch), request
 
@@ -223,9 +225,9 @@ def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOpt
         )
     if not isinstance(query, str) or not isinstance(begin.get("history"), list):
         raise RunError(f"{os.fspath(path)!r} is damaged: the begin of its run cannot be read. Record the run again.")
-    session = Session(begin["history"])
+    session = Session(begin["history"], session_state=deepcopy(begin.get("session_state", {})))
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
-    replay = Replay(recording, session.messages, spec.tools, **settings)
+    replay = Replay(recording, session.messages, spec.tools, session.session_state, **settings)
     request = query_request(query, session, stream=begin["stream"])
     message = {**(request.message or {}), "content": begin.get("content") or query}
     return replace(request, message=message, replay=replay)

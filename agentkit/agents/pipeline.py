@@ -46,6 +46,7 @@ from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
+from .extensions import list_policies, list_to_open
 from .handoffs import hand_over, list_handoff_names
 from .options import RunRequest
 from .run_state import Run
@@ -67,14 +68,28 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     replay = request.replay
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
-    context = RunContext(spec.deps, run.state, lambda: run.usage, stream=stream, inbox=said, model=backend)
+    context = make_context(spec, run, request, backend, said)
     is_fixed = spec.select is None and not spec.toolsets
     tools = spec.tools if is_fixed else StepTools(spec.tools, spec.select, spec.toolsets, context).select
     ends = spec.text_ends
     loop = agent_loop(backend, tools, run.history, context, begun=session.begun, text_ends=ends, stream=stream)
     policies = policies_of_run(spec, run, session, context, recorded)
     flow = apply_policies(loop, policies)
-    return _open_before(flow, spec.toolsets, run.toolsets) if spec.toolsets else flow
+    to_open = [*spec.toolsets, *list_to_open(spec.extensions, context)]
+    return _open_before(flow, to_open, run.toolsets) if to_open else flow
+
+
+def make_context(
+    spec: AgentSpec, run: Run, request: RunRequest, backend: Model, inbox: deque[Message] | None = None
+) -> RunContext[Any]:
+    """Return what tools and extensions see of an agent's part of a run; `inbox` replaces that of the session."""
+    session = request.session
+    said = session.inbox if inbox is None else inbox
+    usage = partial(getattr, run, "usage")
+    state = session.session_state
+    return RunContext(
+        spec.deps, run.state, usage, stream=request.stream, inbox=said, model=backend, session_state=state
+    )
 
 
 class _RecordedInbox(deque[Message]):
@@ -121,6 +136,7 @@ def policies_of_run(
         hiding = (hide_untrusted(run.history, session.cut, extract, context, inputs=inputs, keeping=kept),)
     return (
         *settings.policies,
+        *list_policies(spec.extensions, context),
         truncate_results(session.cut, limits.result_chars),
         *hiding,
         # after the truncation: the delimiters enclose what is shown

@@ -28,6 +28,7 @@ from ..core.errors import DefinitionError, Paused, RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
 from ..core.hints import explain_attributes
 from ..core.host import check_main, find_kernel
+from ..core.messages import system, text_of
 from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
@@ -43,7 +44,7 @@ from .handoffs import run_handoffs
 from .inner_runs import nest
 from .instruments import ObservedRun, RunObserver, find_instrument
 from .options import RunRequest
-from .pipeline import build_flow
+from .pipeline import build_flow, make_context
 from .run_state import Run
 from .spec import AgentSpec
 
@@ -251,7 +252,12 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
     backend, note = spec.backends.choose(request.model, spec.model)
     session = request.session
     run = Run(backend.name, session.messages, spec.listeners)
-    turn = session.turn(spec.instruction, request.message, request.answers)
+    continues = request.query is None or request.replay is not None
+    if request.query is None and session.handed:  # another agent has the conversation, and writes its own
+        instruction = _written_instruction(session)
+    else:
+        instruction = _instruct(spec, run, request, backend, continues=continues)
+    turn = session.turn(instruction, request.message, request.answers)
     with run.reporting_end(), turn, _persist(spec, request, run) as policies:
         run.cancellation = session.cancellation
         run.handed = [*session.handed]
@@ -347,11 +353,28 @@ def _agent_flow(
         spec = spec.for_run(request.settings)
         model = request.model if len(request.session.handed) == begun else None
         backend, _ = spec.backends.choose(model, spec.model)
+    session = request.session
+    if session.handed:
+        continues = request.query is None and len(session.handed) == begun
+        session.messages[0] = system(_instruct(spec, run, request, backend, continues=continues))
     run.model = backend.name
     journaled = request.session.journaled
     if stored := request.stored or (journaled.stored if journaled else None):
         return repeat_answer(spec.tools, stored)
     return build_flow(spec, run, request, backend)
+
+
+def _instruct(spec: AgentSpec, run: Run, request: RunRequest, backend: Model, *, continues: bool) -> str:
+    """Return the system message; a run that continues keeps the one that its extensions wrote when it began."""
+    written = _written_instruction(request.session)
+    if continues and spec.is_instructed_by(written):
+        return written
+    return spec.instruct(make_context(spec, run, request, backend))
+
+
+def _written_instruction(session: Session) -> str:
+    first = session.messages[0] if session.messages else None
+    return text_of(first) if first is not None and first["role"] == "system" else ""
 
 
 def _record_stop(writer: JournalWriter, _: Any, error: BaseException | None, __: Any) -> None:
@@ -364,6 +387,13 @@ def _name_run(run: Run, _: Any, error: BaseException | None, __: Any) -> None:
     """Name the run in the error of a pause, so that any process can continue it from the agent's journal."""
     if isinstance(error, Paused):
         error.run_id = run.run_id
+
+
+def _setup(spec: AgentSpec, session: Session) -> Setup:
+    """Return what a run of the agent begins with, or continues with."""
+    written = _written_instruction(session)
+    setup = spec.setup(written if spec.is_instructed_by(written) else "")
+    return replace(setup, session_state=session.copy_state())
 
 
 @contextmanager
@@ -385,7 +415,7 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
                 run.steps = stored.run.steps
                 stack.callback(setattr, conversation, "stored", None)
             else:
-                setup = Setup.of(spec.instruction, spec.tools)
+                setup = _setup(spec, session)
                 opened = open_journal(session, conversation, request.query, run.model, setup)
                 writer = stack.enter_context(opened)
                 stack.push(partial(_record_stop, writer))
@@ -393,10 +423,12 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
                 run.continue_from(writer.run, writer.spent)
                 policies = (journal_policy(writer),)
         if request.record is not None:
-            setup = Setup.of(spec.instruction, spec.tools)
+            setup = _setup(spec, session)
             plain = {key: value for key, value in spec.all_settings.items() if isinstance(value, str | int | float)}
             limits = {name: value for name, value in spec.settings.limits.given.items() if value is not None}
             about = {"stream": request.stream, "settings": plain | {"limits": limits}}
+            if session.session_state:
+                about["session_state"] = setup.session_state
             recording = open_recording(
                 session, request.record, request.query, run.model, setup, run_id=run.run_id, about=about
             )

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, ge
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
+from ..core.extension import Extension
 from ..core.flow import Listener, Policy
 from ..core.masking import MaskedDict, masked_repr
 from ..engine.model import Model
@@ -21,11 +22,13 @@ from ..policies.pending import Decide
 from ..policies.questions import Respondents
 from ..policies.taint.policy import UntrustedSetting
 from ..sessions.journal.location import JournalLocation
+from ..sessions.journal.setup import Setup
 from ..sessions.session import Session
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import Toolset
 from ..views.log import log_event
 from .backends import Backends, preload
+from .extensions import extend_instruction
 from .instruments import Instrument
 
 INSTRUCTION = """\
@@ -102,6 +105,7 @@ class AgentSpec:
         text_ends: Whether a text without tool calls is the answer.
         own_instruction: The whole system message, in place of the description and how to work.
         extract: Answers a question about a text with the model of a specification, for `untrusted="hidden"`.
+        extensions: The extensions; `tools` and `toolsets` have what they bring.
     """
 
     tools: ToolRegistry
@@ -109,6 +113,7 @@ class AgentSpec:
     backends: Backends
     extract: "Extract"
     toolsets: tuple[Toolset, ...] = ()
+    extensions: tuple[Extension, ...] = ()
     select: ToolSelector | None = None
     model: str | Model | None = None
     description: str = ""
@@ -124,8 +129,21 @@ class AgentSpec:
 
     @property
     def instruction(self) -> str:
-        """The system message."""
+        """The system message without the texts of extensions, which follow it in a run."""
         return self.own_instruction or f"{self.description.strip()}\n\n{INSTRUCTION}".strip()
+
+    def instruct(self, context: RunContext[Any]) -> str:
+        """Return the system message of a run."""
+        return extend_instruction(self.instruction, self.extensions, context)
+
+    def is_instructed_by(self, text: str) -> bool:
+        """Return whether a text may be the system message of a run of this agent."""
+        return text.startswith(self.instruction) if self.extensions else text == self.instruction
+
+    def setup(self, instruction: str = "") -> Setup:
+        """Return what a run begins with, with the system message of the run; without one, for a comparison."""
+        fixed = self.instruction if self.extensions else None
+        return Setup.of(instruction or self.instruction, self.tools, fixed=fixed)
 
     @cached_property
     def all_settings(self) -> Mapping[str, Any]:

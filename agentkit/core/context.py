@@ -52,6 +52,8 @@ class RunContext(Generic[Deps]):
     Attributes:
         deps: The agent's `deps`.
         state: A dict that lives as long as the run; tools share it.
+        session_state: A dict of JSON values that lives as long as the conversation, which is journaled and saved with
+            it; tools and extensions share it.
         usage: Returns the requests, tokens and dollars that the run has used so far.
         call: The tool call that the model made.
         stream: Whether the run is streamed.
@@ -70,6 +72,7 @@ class RunContext(Generic[Deps]):
     channel: Channel = field(default_factory=Channel, repr=False)
     origin: CallOrigin = field(default_factory=CallOrigin, repr=False)
     model: Any = field(default=None, repr=False)
+    session_state: dict[str, Any] = field(default_factory=dict)
 
     @property
     def answered(self) -> Answers | None:

@@ -34,7 +34,6 @@ from ..extend import (
     Lease,
     LeaseLost,
     RunFilter,
-    Setup,
     Step,
     StepBegun,
     StepEnded,
@@ -214,7 +213,7 @@ class Execution:
         if store.runs(RunFilter(ids=[work.run])):
             session = Session.resumed(work.run, journal, changed="go on")
             begun = read_setup(store, work.run)
-            return session, [] if begun is None else begun.changes(Setup.of(agent.instruction, agent.spec.tools))
+            return session, [] if begun is None else begun.changes(agent.spec.setup())
         session = Session.open(work.session, journal) if work.session else Session()
         session.journaled = session.journaled or JournaledConversation(journal)
         session.journaled.next_run = work.run

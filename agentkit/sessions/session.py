@@ -106,6 +106,7 @@ class SavedSession(TypedDict):
     asked: NotRequired[dict[str, Any]]
     reasons: NotRequired[dict[str, str]]
     inner_answers: NotRequired[dict[str, dict[str, Any]]]
+    session_state: NotRequired[dict[str, Any]]
 
 
 _ADAPTER = TypeAdapter(SavedSession)
@@ -206,6 +207,8 @@ class Session:
     """What the conversation waits for, and the decisions and answers so far."""
     handed: list[str] = field(default_factory=list, repr=False)
     """The names of the agents to which the last run was handed over, in order."""
+    session_state: dict[str, Any] = field(default_factory=dict, repr=False)
+    """JSON values that tools and extensions keep with the conversation, see `RunContext.session_state`."""
     journaled: JournaledConversation | None = field(default=None, repr=False)
     """The conversation in a journal, if there is one."""
     cancellation: Cancellation = field(default_factory=Cancellation, repr=False)
@@ -311,6 +314,7 @@ class Session:
         self.messages[:] = [message for message in self.messages[:1] if message["role"] == "system"]
         self.usage = Usage()
         self.cut = TruncatedResults()
+        self.session_state = {}
         self.inbox.clear()
         self._forget_pause()
 
@@ -363,12 +367,23 @@ class Session:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return what a run leaves unfinished, as JSON data."""
+        """Return what a run leaves unfinished and what tools and extensions keep, as JSON data."""
+        kept = {"session_state": self.copy_state()} if self.session_state else {}
         return {
             "inbox": [*self.inbox],
             "handed": [*self.handed],
             **self.inputs.as_dict(),
+            **kept,
         }
+
+    def copy_state(self) -> dict[str, Any]:
+        """Return a copy of `session_state`; raise `RunError` if it is not JSON."""
+        try:
+            copied: dict[str, Any] = json.loads(json.dumps(self.session_state))
+        except (TypeError, ValueError, RecursionError) as error:
+            remedy = "Keep JSON values there, and other objects in the run's state."
+            raise RunError(f"session_state {self.session_state!r:.80} is not JSON: {error}. {remedy}") from error
+        return copied
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Session:
@@ -384,6 +399,7 @@ class Session:
         session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), unread)
         session.inputs = PendingInputs.from_dict(data, cls.from_dict)
         session.handed = data["handed"]
+        session.session_state = data.get("session_state", {})
         return session
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..core.background import run_coroutine
-from ..core.errors import RunStopped
+from ..core.errors import DefinitionError, RunStopped
+from ..core.extension import Extension
 from ..core.flow import Done, Event
 from ..core.portable import find_free_name, to_portable_name
 from .json_tool import JsonTool
@@ -139,11 +140,17 @@ def _raise_first(outcomes: Iterable[Any]) -> None:
 
 
 def split_toolsets(entries: Iterable[Any]) -> tuple[list[Any], tuple[Toolset, ...]]:
-    """Return the entries without the toolsets among them, and the toolsets; nested lists are flattened."""
+    """Return the entries without the toolsets among them, and the toolsets; nested lists are flattened.
+
+    Raises:
+        DefinitionError: An extension is among them.
+    """
     found: list[Toolset] = []
 
     def others(given: Iterable[Any]) -> Iterator[Any]:
         for entry in given:
+            if isinstance(entry, Extension):
+                raise DefinitionError(f"{entry.name} is an extension, no tool. Write extensions=[{entry.name}(...)].")
             if isinstance(entry, Toolset):
                 found.append(entry)
             elif (

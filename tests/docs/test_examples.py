@@ -35,6 +35,12 @@ EXAMPLES = {
         "order.*ordered 3 coffee",
         "Coffee is on its way",
     ],
+    "own_extension.py": [
+        "Tea is in",
+        "caviar costs 250.00, and the cart has 4.50",
+        r"The cart costs 7\.50",
+        r"'Cart': {'total': 7\.5}",
+    ],
     "own_model.py": ["It is 22.0!", r"parrot-1: 2 replies, \d+ words read", r"streamed: \['Squawk! ', "],
     "own_policy.py": [
         r"(?s)\(this reply was cached\).*the second time: Ada has",

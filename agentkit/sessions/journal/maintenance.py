@@ -49,6 +49,7 @@ from .run_info import (
     usage_of,
     with_inner_runs,
 )
+from .setup import decode_setup
 from .sqlite import SqlStore
 from .store import RunFilter, Store, check_free, damage_error, encode_json, reading
 from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
@@ -237,6 +238,7 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
         state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
+        state |= _session_state_after(records, step, kept.state)
         branch = JournaledConversation(kept.journal)
         key = branch.key
         origin = f"{run.id}:{step}"
@@ -251,6 +253,18 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
             ]
         )
     return branch.run
+
+
+def _session_state_after(run: RunRecords, step: int, last: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the entry `session_state` of a conversation after a step of a run; `last` has that of its end, if any."""
+    if "session_state" not in last:
+        return {}
+    calls = [row for row in run.steps if row.call and row.step <= step and row.outcome]
+    for row in sorted(calls, key=lambda row: row.ended or 0.0, reverse=True):
+        if "session_state" in (outcome := json.loads(row.outcome or "{}")):
+            return {"session_state": outcome["session_state"]}
+    setup = decode_setup(run.setup)
+    return {"session_state": last["session_state"] if setup is None else setup.session_state}
 
 
 def _copy_steps(steps: Iterable[Step], run: RunBegun) -> Iterator[Record]:

@@ -5,7 +5,7 @@ A difference names the message, the tool's schema, or the field.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -13,7 +13,7 @@ from ...tools.lock import compare_locks, lock
 from ...tools.registry import ToolRegistry
 from ..records import RunBegun, fold
 from .location import JournalError
-from .store import RunFilter, Store
+from .store import RunFilter, Store, encode_json
 
 CONTEXT_CHARS = 30
 """Characters that are shown before the first difference of two texts; twice as many after it."""
@@ -60,15 +60,25 @@ def compare_values(path: str, old: Any, new: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """An agent's instruction and the schemas of its tools."""
+    """An agent's instruction and the schemas of its tools, and the `session_state` of the conversation.
+
+    `fixed` is the part of the instruction that is compared, the begin of it; None for all of it.
+    """
 
     instruction: str
     tools: Mapping[str, Any]
+    session_state: Mapping[str, Any] = field(default_factory=dict)
+    fixed: str | None = None
 
     @classmethod
-    def of(cls, instruction: str, tools: ToolRegistry) -> "Setup":
+    def of(cls, instruction: str, tools: ToolRegistry, *, fixed: str | None = None) -> "Setup":
         """Return the setup of an agent."""
-        return cls(instruction, schemas_of(tools))
+        return cls(instruction, schemas_of(tools), fixed=fixed)
+
+    def encode(self) -> str:
+        """Return the setup as JSON, for `decode_setup`."""
+        state = [self.session_state] if self.session_state else []
+        return encode_json([self.instruction, self.tools, *state])
 
     def check(self, run: str, now: "Setup") -> None:
         """Raise `JournalError` if `now` differs from the setup that `run` began with."""
@@ -81,7 +91,8 @@ class Setup:
     def changes(self, now: "Setup") -> list[str]:
         """Describe how `now` differs: the tools, their fields, and the first change of the instruction."""
         changes = list_changes(self.tools, now.tools)
-        if self.instruction != now.instruction:
+        fixed = now.fixed
+        if self.instruction != now.instruction if fixed is None else not self.instruction.startswith(fixed):
             changes.append(compare_values("instruction", self.instruction, now.instruction))
         return changes
 

@@ -225,6 +225,8 @@ class JournalWriter:
     """Whether the journal has the begin of the run."""
     _open_error: JournalError | None = None
     """Why the store could not be opened."""
+    _session_state: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The `session_state` that was written last with the outcome of a call, at first that of the begin."""
     _superseded: str = ""
     """The unfinished run of the conversation before this one."""
     _next_try: float = 0.0
@@ -299,8 +301,9 @@ class JournalWriter:
         """Add the record of a new run."""
         self._superseded = self.conversation.run
         self.run = self.conversation.begin_run()
+        self._session_state = self.setup.session_state
         key = self.conversation.key
-        body = encode_json([self.setup.instruction, self.setup.tools])
+        body = self.setup.encode()
         self._first = max(1, len(self.messages) - bool(query))
         self._is_begun = False
         if name := self.conversation.name:
@@ -310,6 +313,7 @@ class JournalWriter:
 
     def _continue(self, store: Store) -> None:
         self.run = self.conversation.run
+        self._session_state = self.setup.session_state
         run = read_run_records(store, self.run)
         self._first = run.entry.first
         if self.conversation.changed == "refuse" and (before := decode_setup(run.setup)):
@@ -402,6 +406,9 @@ class JournalWriter:
         else:
             self._ended.add(identity)
             outcome = outcome_of(result)
+            state = self.conversation.state.get("session_state", {})
+            if state != self._session_state:
+                outcome["session_state"] = self._session_state = state
             if "images" in outcome:
                 self._with_images[identity] = self.step, outcome
             self._end_step(self.step, identity, outcome, time.time())

@@ -6,13 +6,15 @@ journaled run is replayed with its conversation in the place of its requests.
 
 import asyncio
 import json
+import math
 import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -67,13 +69,14 @@ class Replay:
     """The replay of a recording, whose `policy` gives a run its recorded replies and results, without waits.
 
     `conversation` and `tools` are those of the new run and its agent, which are compared in place of the requests if
-    the recording is a journal's.
+    the recording is a journal's.  `session_state` is that of the new run; it gets what the recorded calls left there.
     `execute` runs the tools, `any_model` accepts another provider's model, `timed` streams with the recorded delays.
     """
 
     recording: Recording
     conversation: Sequence[Message]
     tools: ToolRegistry
+    session_state: dict[str, Any]
     execute: bool = False
     any_model: bool = False
     timed: bool = False
@@ -114,6 +117,7 @@ class Replay:
         if isinstance(effect, CallTools) and not self.execute:
             with self._reading(f": a call of step {self._number}"):
                 effect = effect.with_calls([*map(self._restore_call, effect.calls)])
+                self._restore_state(effect)
         return None if isinstance(effect, Sleep) else (yield from ask(effect))
 
     def _differ(self, message: str) -> ReplayDiffers:
@@ -168,6 +172,19 @@ class Replay:
         if id(message) not in self._masked:  # it is kept here, so its id stays its own
             self._masked[id(message)] = message, mask_data(to_jsonable_python(message, fallback=str))
         return self._masked[id(message)][1]
+
+    def _restore_state(self, effect: CallTools) -> None:
+        """Change the `session_state` to what the recorded calls of a turn left there."""
+        calls = sorted((bound.call.id for bound in effect.calls), key=lambda call: self._places.get(call, -1))
+        lines = [self.recording.results.get(call, {}) for call in calls]
+        for state in [line["session_state"] for line in lines if "session_state" in line][-1:]:
+            self.session_state.clear()
+            self.session_state.update(deepcopy(state))
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        """The places of the calls in the order of their ends."""
+        return {call: place for place, call in enumerate(self.recording.results)}
 
     def _restore_call(self, bound: BoundCall) -> BoundCall:
         if bound.problem is not None or bound.is_answer:
@@ -342,9 +359,11 @@ def _read_run_lines(run_id: str, place: Place, store: Store) -> list[Line]:
         state |= closed_state(messages[run.first :])
     entry = records.entry
     with reading(store, f"run {run.id}"):
+        setup = decode_setup(records.setup)
+        begun = {"session_state": setup.session_state} if setup else {}
         return [
             {**FIRST_LINE, "usage": usage_before(store, run.conversation, entry).as_dict()},
-            {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first},
+            {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first, **begun},
             *_conversation_lines(records, messages),
             *({"kind": "cut", "key": key, "text": text} for key, text in cut.items()),
             {"kind": "state", "state": state},
@@ -370,8 +389,8 @@ def _conversation_lines(run: RunRecords, messages: Sequence[Message]) -> Iterato
             yield {"kind": "reply", "message": message, **figures, "model": model}
             before = usage
         yield {"kind": "message", "place": place, "message": message}
-        for call in calls_of(message):
-            if step := steps.get((number, call.id)):
-                yield from lines_of([StepBegun(step.step, step.call, step.name, step.arguments)])
-                yield from lines_of([StepEnded(step.step, step.call, step.outcome)] if step.outcome else [])
+        made = [step for call in calls_of(message) if (step := steps.get((number, call.id)))]
+        for step in sorted(made, key=lambda step: step.ended or math.inf):
+            yield from lines_of([StepBegun(step.step, step.call, step.name, step.arguments)])
+            yield from lines_of([StepEnded(step.step, step.call, step.outcome)] if step.outcome else [])
     yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
