@@ -132,7 +132,7 @@ class ReplayOptions(TypedDict, total=False):
 
 
 _AGENT_OPTIONS = {option.name for option in fields(Settings)}
-_AGENT_OPTIONS |= {"max_steps", "tools", "description", "answer", "fallback_models", "handoffs"}
+_AGENT_OPTIONS |= {"max_steps", "tools", "description", "answer", "fallback_models", "handoffs", "extensions"}
 
 
 def make_request(agent: Agent, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:

@@ -62,7 +62,7 @@ def compare_values(path: str, old: Any, new: Any) -> str:
 class Setup:
     """An agent's instruction and the schemas of its tools, and the `session_state` of the conversation.
 
-    `fixed` is the part of the instruction that is compared, the begin of it; None for all of it.
+    `fixed` is the begin of the instruction, which alone is compared; None: the whole instruction is.
     """
 
     instruction: str
