@@ -8,12 +8,13 @@ provider, the address and the key of its server, and whether that renders a chat
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from typing import Any, get_args
 
 from ...core.errors import DefinitionError, ModelError
 from ...core.masking import MaskedDict
+from ...core.messages import Message
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
@@ -35,7 +36,7 @@ _OWN_HOSTS = ("openai.com", "azure.com")
 """Hosts of OpenAI's API itself, which has no such template."""
 
 
-def find_route(litellm: Any, name: str, options: Mapping[str, Any]) -> Route:
+def find_route(litellm: Any, name: str, options: Mapping[str, Any], *, is_cached_long: bool = False) -> Route:
     """Return the route; raise `ModelError` for an unknown provider, a missing key or an address without a scheme."""
     full = "ollama_chat/" + name[7:] if name.startswith("ollama/") else name
     try:
@@ -47,7 +48,8 @@ def find_route(litellm: Any, name: str, options: Mapping[str, Any]) -> Route:
         raise ModelError(text, kind="not_found") from error
     _check_key(litellm, full, options)
     _check_address(litellm, name, provider, options)
-    return Route.of(litellm, full, provider, model, options)
+    is_own = renders_template(litellm, provider, options)
+    return Route.of(litellm, full, provider, model, options, is_own=is_own, is_cached_long=is_cached_long)
 
 
 def renders_template(litellm: Any, provider: str, options: Mapping[str, Any]) -> bool:
@@ -87,6 +89,12 @@ def _list_addresses(litellm: Any, provider: str, options: Mapping[str, Any]) -> 
     given = (options.get("api_base"), options.get("base_url"), getattr(litellm, "api_base", None))
     found = [*given, *map(os.environ.get, variables)]
     yield from (address for address in found if isinstance(address, str) and address)
+
+
+def _has_audio(messages: Sequence[Message]) -> bool:
+    contents = (message.get("content") for message in messages)
+    lists = (content for content in contents if isinstance(content, list))
+    return any(part.get("type") == "input_audio" for content in lists for part in content)
 
 
 _TIMEOUT_GRACE_SECONDS = 1.0
@@ -262,7 +270,9 @@ class LiteLLMModel:
 
         Each token stands for at least one byte of text, so the number of bytes of messages and tools bounds the input
         tokens. The bound is about four times too high for English text, less for code and other scripts. The reply
-        is counted with its maximum length; pass `max_tokens` to lower it.
+        is counted with its maximum length; pass `max_tokens` to lower it. Each token has the highest price that can
+        apply to it: of a long prompt, of writing a cache, of the service tier. OpenAI's projects may have the tier
+        "priority" by default; pass `service_tier="default"` to exclude it.
         """
         try:
             prices = self._resolve_route().prices
@@ -271,7 +281,9 @@ class LiteLLMModel:
         if prices is None:
             return None
         longest = next(iter(self._reply_limit(request).values()), prices.max_output_tokens)
-        return None if longest is None else prices.max_cost(self._token_bounds.tokens(request), longest)
+        if longest is None:
+            return None
+        return prices.max_cost(self._token_bounds.tokens(request), longest, has_audio=_has_audio(request.messages))
 
     def _timeout_error(self, request: Request, timer: PieceTimer) -> ModelError:
         late = f"no complete answer within {total_seconds(request):g} s"
@@ -333,5 +345,6 @@ class LiteLLMModel:
     def _resolve_route(self) -> Route:
         """Return the route, resolved once; raise `ModelError` for an unknown provider or a missing key."""
         if self._cached_route is None:
-            self._cached_route = find_route(load_litellm(), self._name, self._options)
+            is_cached_long = self._cache == "1h"
+            self._cached_route = find_route(load_litellm(), self._name, self._options, is_cached_long=is_cached_long)
         return self._cached_route

@@ -1,8 +1,8 @@
-"""What a request costs, what it may contain, and what its reply is as plain JSON of a history.
+"""What a request may contain, and what its reply is as plain JSON of a history, with its usage and its cost.
 
-litellm's message and usage objects are read by attribute; this module does not import litellm.  Costs come from its
-bundled price table (dollars per token).  Images, documents and audio that a model does not take are refused in a query
-and noted elsewhere, and moved where they may not stand: litellm drops some silently, and sends others as text.
+litellm's message and usage objects are read by attribute; this module does not import litellm.  Images, documents and
+audio that a model does not take are refused in a query and noted elsewhere, and moved where they may not stand: litellm
+drops some silently, and sends others as text.
 """
 
 import inspect
@@ -19,78 +19,9 @@ from ...core.parts import Part, describe_part, parts_of
 from ...core.portable import to_valid_text
 from ...engine.model import Reply
 from .parameters import remove_prefix, restore_reasoning
+from .prices import Prices, find_prices, find_row
 
 _log = logging.getLogger("agentkit")
-
-LONG_PROMPT_TOKENS = 200_000
-"""Above this many input tokens, some models have higher prices."""
-PRICE_OPTIONS = ("input_cost_per_token", "output_cost_per_token")
-"""Options of a model that give its price, in dollars per token."""
-_LENGTHS = ("max_output_tokens", "max_tokens")
-_OUTPUT_KEYS = ("output_cost_per_token", "output_cost_per_reasoning_token")
-_INPUT_KEYS = ("input_cost_per_token", "cache_creation_input_token_cost")
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """The standard prices of one model; `row` is its row of the table."""
-
-    row: Mapping[str, Any]
-
-    @property
-    def max_output_tokens(self) -> int | None:
-        """The model's maximum reply length in tokens; None if the table has no value."""
-        found = self.row.get("max_output_tokens") or self.row.get("max_tokens")
-        return int(found) if isinstance(found, int | float) else None
-
-    def cost(self, tokens_in: int, tokens_out: int, cached: int = 0, written: int = 0) -> float:
-        """Return dollars. `cached` (cache reads) and `written` (cache writes) are included in `tokens_in`."""
-        fresh = self._price("input_cost_per_token", tokens_in, 0.0)
-        return (
-            max(0, tokens_in - cached - written) * fresh
-            + cached * self._price("cache_read_input_token_cost", tokens_in, fresh)
-            + written * self._price("cache_creation_input_token_cost", tokens_in, fresh)
-            + tokens_out * self._price("output_cost_per_token", tokens_in, 0.0)
-        )
-
-    def max_cost(self, tokens_in: int, tokens_out: int) -> float:
-        """Return an upper bound in dollars: each token at the highest price that can apply to it."""
-        reading = max(self._price(key, tokens_in, 0.0) for key in _INPUT_KEYS)
-        writing = max(self._price(key, tokens_in, 0.0) for key in _OUTPUT_KEYS)
-        return tokens_in * reading + tokens_out * writing
-
-    def _price(self, key: str, tokens_in: int, default: float) -> float:
-        row = self.row
-        found = (row.get(f"{key}_above_200k_tokens") if tokens_in > LONG_PROMPT_TOKENS else None) or row.get(key)
-        return default if found is None else float(found)
-
-
-def find_prices(
-    table: Mapping[str, Any], provider: str, model: str, given: Mapping[str, Any] | None = None
-) -> Prices | None:
-    """Return the prices of a model: those given, else those of its row in the table; None without both.
-
-    Args:
-        table: litellm's table.
-        provider: litellm's name of the provider.
-        model: The provider's name of the model.
-        given: The caller's options, of which `PRICE_OPTIONS` and `model_info` count; prices in dollars per token.
-    """
-    given = given or {}
-    own = {**(given.get("model_info") or {}), **{key: given[key] for key in PRICE_OPTIONS if key in given}}
-    listed = find_row(table, provider, model)
-    if all(own.get(key) is not None for key in PRICE_OPTIONS):
-        return Prices({**{key: listed[key] for key in _LENGTHS if key in listed}, **own})
-    return Prices(listed) if "input_cost_per_token" in listed else None
-
-
-def find_row(table: Mapping[str, Any], provider: str, model: str) -> Mapping[str, Any]:
-    """Return a model's row in litellm's table, which lists it with or without the provider's prefix; {} if unlisted."""
-    for key in (f"{provider}/{model}", model):
-        row: Mapping[str, Any] = table.get(key) or {}
-        if row and str(row.get("litellm_provider", "")).startswith(provider):
-            return row
-    return {}
 
 
 _FLAGS = {"image_url": "supports_vision", "file": "supports_pdf_input", "input_audio": "supports_audio_input"}
@@ -194,7 +125,7 @@ def find_flags(table: Mapping[str, Any], provider: str, model: str, declared: An
 
     Rows of Ollama's models are about other servers than the one that is asked.
     """
-    found = {} if provider == "ollama_chat" else find_row(table, provider, model)
+    found = {} if provider == "ollama_chat" else find_row(table, provider, model)[1]
     return {**found, **declared} if isinstance(declared, Mapping) and found else dict(found)
 
 
@@ -236,10 +167,13 @@ class Route:
     flags: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, litellm: Any, name: str, provider: str, model: str, options: Mapping[str, Any]) -> "Route":
-        """Return the route of a model; the caller's `options` may give its prices and its `model_info`."""
+    def of(cls, litellm: Any, name: str, provider: str, model: str, options: Mapping[str, Any], **how: bool) -> "Route":
+        """Return the route of a model; the caller's `options` may give its prices and its `model_info`.
+
+        `how` are the keywords of `find_prices`.
+        """
         known = remove_prefix(model)
-        prices = find_prices(litellm.model_cost, provider, known, options)
+        prices = find_prices(litellm, provider, known, options, **how)
         flags = find_flags(litellm.model_cost, provider, known, options.get("model_info"))
         return cls(name, provider, model, prices, flags)
 
@@ -266,11 +200,11 @@ class Route:
         name = (model or self.model).removeprefix(self.provider + "/")
         return Reply(message, usage, finish_reason, name, identity or "")
 
-    def read_usage(self, reported: Any, cost: Any = None) -> Usage:
+    def read_usage(self, reported: Any, cost: Any = None, response: Any = None) -> Usage:
         """Return the tokens and the cost of one request; `reported` is litellm's usage object, or None (groq).
 
         A `cost` that the reply reports elsewhere, or in its usage (OpenRouter; in streams, a LiteLLM proxy), counts
-        before the price table.
+        before the price table, by which litellm calculates that of the `response`.
         """
         if reported is None:
             return Usage(requests=1, cost=cost)
@@ -280,7 +214,7 @@ class Route:
         written = getattr(reported, "cache_creation_input_tokens", None) or 0
         cost = getattr(reported, "cost", None) if cost is None else cost
         if not isinstance(cost, int | float):
-            cost = None if self.prices is None else self.prices.cost(tokens_in, tokens_out, cached, written)
+            cost = None if self.prices is None else self.prices.cost(response or {"usage": reported})
         return Usage(
             requests=1,
             input_tokens=tokens_in,
@@ -300,7 +234,7 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     message = clean_reply(choice.message.model_dump(exclude_none=True))
     restore_reasoning(message, body)
     native = read_native_reason(body) if isinstance(body, str) else None
-    usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response))
+    usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response), response)
     return route.build_reply(message, choice.finish_reason, usage, response.model, native, response.id)
 
 

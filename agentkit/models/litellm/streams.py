@@ -294,8 +294,10 @@ class StreamAssembler:
         self._arguments: list[ArgumentPieces] = []
         self._open: dict[int, int] = {}
         self._reasoning_items: list[dict[str, Any]] = []
+        self._annotations: list[dict[str, Any]] = []
         self._extras: dict[str, Any] = {}
         self._usage: Any = None
+        self._service_tier: str | None = None
         self._finish_reason: str | None = None
         self._model: str | None = None
         self._id: str | None = None
@@ -314,6 +316,7 @@ class StreamAssembler:
                 moved = True
             self._model = self._model or chunk.model
             self._id = self._id or chunk.id
+            self._service_tier = getattr(chunk, "service_tier", None) or self._service_tier
             for choice in (chunk.choices or ())[:1]:
                 moved = moved or not self._has_choices or bool(choice.finish_reason)
                 self._has_choices = True
@@ -338,6 +341,7 @@ class StreamAssembler:
         if refusal := getattr(delta, "refusal", None):
             self._refusal.append(refusal)
         self._reasoning_items += getattr(delta, "reasoning_items", None) or ()
+        self._annotations += getattr(delta, "annotations", None) or ()
         for block in getattr(delta, "thinking_blocks", None) or ():
             self._add_block(block)
         for key, value in (getattr(delta, "provider_specific_fields", None) or {}).items():
@@ -397,10 +401,13 @@ class StreamAssembler:
             raise ModelError(text, kind="server", status=200, transient=True)
         if source.refusal and not self._refusal:
             self._refusal.append(source.refusal)
-        usage = self._route.read_usage(source.usage or self._usage, source.cost)
-        return self._route.build_reply(
-            self._build_message(), self._finish_reason, usage, self._model, source.native_reason, self._id
-        )
+        reported = source.usage or self._usage
+        message = self._build_message()
+        response = {"model": self._model, "usage": reported, "service_tier": self._service_tier}
+        if self._annotations:
+            response["choices"] = [{"message": message}]
+        usage = self._route.read_usage(reported, source.cost, response)
+        return self._route.build_reply(message, self._finish_reason, usage, self._model, source.native_reason, self._id)
 
     def _build_message(self) -> Message:
         message: Message = {"role": "assistant", "content": "".join(self._text)}
@@ -412,6 +419,7 @@ class StreamAssembler:
             "reasoning_content": "".join(self._thoughts),
             "thinking_blocks": self._blocks,
             "reasoning_items": self._reasoning_items,
+            "annotations": self._annotations,
             "provider_specific_fields": self._extras,
         }
         return clean_reply(message | {key: value for key, value in parts.items() if value})
