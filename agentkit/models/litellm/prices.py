@@ -74,7 +74,7 @@ class Prices:
         return int(found) if isinstance(found, int | float) else None
 
     def cost(self, response: Any) -> float | None:
-        """Return the dollars of a reply, litellm's object or a dict with keys of it; None if unknown."""
+        """Return the dollars of a reply, litellm's object or a dict with its keys; None if unknown."""
         model = response.get("model") or ""
         if model in self._unpriced:
             return None
