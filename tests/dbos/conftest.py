@@ -52,7 +52,7 @@ class WorkerProcess:
         with suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-        self.process.wait(60)
+        self.process.wait(900)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dbos_workers import check_finished, submit
 from postgres_server import PostgresServer, running_server, why_not
 from waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -30,6 +30,6 @@ def test_a_queued_run_of_an_older_version_is_executed(url, client, start, effect
     handle = client.run("queued-1")
     assert handle.status.state == "queued"
     start().wait_ready()
-    assert handle.result(timeout=60) == "done queued"
+    assert handle.result(timeout=900) == "done queued"
     assert effects() == ["queued/0", "queued/1"]
     assert {run.query: run.state for run in runs(url)}["effect 2 0.01 queued"] == "finished"

@@ -8,7 +8,7 @@ from dbos_workers import check_finished, submit
 from network import Network
 from waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -41,5 +41,5 @@ def test_a_worker_without_its_network_is_replaced_and_ends(client, start, effect
     made = effects()
     statuses = [handle.status for handle in handles]
     network.join()
-    assert worker.process.wait(60) == 75
+    assert worker.process.wait(900) == 75
     assert (effects(), [handle.status for handle in handles]) == (made, statuses)
