@@ -6,6 +6,7 @@ import threading
 
 import httpx
 import pytest
+from refunding import reply
 
 from agentkit import JsonAgent, journal, tool
 from agentkit.testing import ScriptedModel, answer, call
@@ -19,15 +20,6 @@ def refund(euros: float) -> str:
     """Pay money back."""
     paid.append(euros)
     return f"{euros} paid"
-
-
-def reply(request):
-    """Refund once when it is asked for; else tell what the user has written so far."""
-    if request.messages[-1]["role"] == "tool":
-        return answer("done")
-    if request.messages[-1]["content"] == "refund":
-        return call("refund", euros=4)
-    return answer(" / ".join(message["content"] for message in request.messages if message["role"] == "user"))
 
 
 def agent_of(*tools, **settings):

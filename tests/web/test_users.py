@@ -5,6 +5,7 @@ import json
 
 import httpx
 import pytest
+from refunding import reply
 from starlette.testclient import TestClient
 
 from agentkit import DefinitionError, Injected, JsonAgent, Session, tool
@@ -28,15 +29,6 @@ def refund(euros: float, shop: Injected[Shop]) -> str:
     """Pay money back."""
     paid.append((shop.owner, euros))
     return f"{euros} paid by {shop.owner}"
-
-
-def reply(request):
-    """Refund first, then tell how many questions of the user the conversation has."""
-    if request.messages[-1]["role"] == "tool":
-        return answer("done")
-    if "refund" in request.messages[-1]["content"]:
-        return call("refund", euros=4)
-    return answer(" / ".join(message["content"] for message in request.messages if message["role"] == "user"))
 
 
 def user_of(request):
