@@ -17,7 +17,7 @@ from agentkit.testing import ScriptedModel, answer, call, check_store
 _SPEC = spec_from_file_location("own_store", ROOT / "examples" / "own_store.py")
 own_store = module_from_spec(_SPEC)
 _SPEC.loader.exec_module(own_store)
-SECONDS = 0.2
+SECONDS = 0.5
 
 
 class OnePerRecord(own_store.FolderStore):
