@@ -127,8 +127,8 @@ class JsonAgent(Generic[T]):
             person at the terminal or notebook.  Default: a run with such a call pauses.
         on_question: A function that answers a `Question` of a tool, or "ask".  Default: notebooks ask, others pause.
         untrusted: "values", "context" or "hidden": which calls wait after untrusted text was read (see "Safety").
-        checks: Functions of the answer (and, with two parameters, of the run's `Material`) that raise an error if it is
-            wrong; the model gets the error and answers again.
+        checks: Functions of the answer (and, with two parameters, of the run's `Material`) that raise `ValueError` if
+            it is wrong; the model gets the error and answers again.
         repair: "off" to repair no tool arguments, for all tools.
         tool_mode: For models without tool calling, "schema": a reply is calls as JSON under one schema over all
             tools, which most servers enforce; or "text": calls are written as text.  "auto" uses "schema" for models

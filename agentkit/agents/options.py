@@ -18,7 +18,7 @@ from ..engine.model import Model
 from ..policies.limits import Limits, find_limit
 from ..policies.pending import Decision, Given, StoredDecision, join_given
 from ..policies.taint.origins import EnclosingCall
-from ..sessions.journal.location import Journal, JournalErrors, JournalLocation, resolve_journal
+from ..sessions.journal.location import Journal, JournalError, JournalErrors, JournalLocation, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
 from ..sessions.journal.writer import Changed, StoredAnswer, Uncertain
 from ..sessions.recordings import Recording, Replay, read_journaled
@@ -261,4 +261,11 @@ def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _journal_of(spec: AgentSpec, how: ResumeOptions) -> Journal:
-    return Journal.of(how.get("journal") or spec.journal or DEFAULT_PATH)
+    if named := how.get("journal") or spec.journal:
+        return Journal.of(named)
+    if not os.path.exists(DEFAULT_PATH):
+        raise JournalError(
+            f"no journal is named, and {DEFAULT_PATH!r}, the default, does not exist. A run is recorded by "
+            "JsonAgent(..., journal=path) or agent.run(query, journal=path). Name that journal here: journal=path"
+        )
+    return Journal.of(DEFAULT_PATH)

@@ -8,12 +8,25 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, get_args, overload
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    NoReturn,
+    Protocol,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    overload,
+)
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
 from ..core.extension import Extension
 from ..core.flow import Listener, Policy
+from ..core.hints import check_takes
 from ..core.masking import MaskedDict, masked_repr
 from ..engine.model import Model
 from ..policies.answer_checks import Check, check_arity
@@ -94,6 +107,9 @@ class Settings:
             object.__setattr__(self, name, check_functions(name, getattr(self, name)))
         for check in self.checks:
             check_arity(check)
+        for name, argument in (("approve", "call"), ("on_question", "question")):
+            if callable(function := getattr(self, name)):
+                check_takes(name, function, argument)
 
 
 @dataclass(frozen=True)
@@ -126,6 +142,12 @@ class AgentSpec:
     memory: bool = True
 
     __repr__ = masked_repr
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            "an agent cannot be pickled or copied deeply: its tools are functions of this process. Make it where it is "
+            "used. agent.session.save(path) stores its conversation, agent.map(queries) answers many queries at a time"
+        )
 
     @property
     def instruction(self) -> str:
@@ -279,8 +301,13 @@ def check_values(**values: Any) -> None:
             raise DefinitionError(f"{name} must be {wanted}, got {value!r:.80}")
 
 
+_ARGUMENTS = {"policies": "flow", "listeners": "event"}
+
+
 def check_functions(name: str, functions: Any) -> tuple[Any, ...]:
     """Return functions as a tuple; raise `DefinitionError` for anything but a list of functions."""
     if isinstance(functions, Iterable) and not callable(functions) and all(map(callable, found := tuple(functions))):
+        for function in found if name in _ARGUMENTS else ():
+            check_takes(name, function, _ARGUMENTS[name])
         return found
     raise DefinitionError(f"{name} must be a list of functions, got {functions!r:.80}")

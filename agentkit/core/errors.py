@@ -143,6 +143,9 @@ class RunStopped(RunError):
 
     reason: StopReason = "stopped"
 
+    def __str__(self) -> str:
+        return super().__str__() or "the run was stopped"
+
 
 class NoAnswer(RunError):
     """The model kept replying with neither a usable tool call nor an answer."""

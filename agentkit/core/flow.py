@@ -19,9 +19,10 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
 from operator import methodcaller
-from types import TracebackType
+from types import GeneratorType, TracebackType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from .errors import DefinitionError
 from .threads import on_cancel
 
 T = TypeVar("T")
@@ -121,13 +122,25 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                     outcome = yield from found[0](wish)
                 else:
                     outcome = None
-                    stack.append((found[0](wish), found[1]))
+                    handling = found[0](wish)
+                    if type(handling) is not GeneratorType:
+                        _check_generator(handling, found[0], "outcome = yield from ask(effect); return outcome")
+                    stack.append((handling, found[1]))
             except Exception as thrown:
                 error = thrown
                 origin = thrown.__traceback__
     finally:
         error = None  # an exception that holds this frame would be a cycle
         _close(stack)
+
+
+def _check_generator(made: object, maker: Callable[..., Any], example: str) -> None:
+    """Raise `DefinitionError` if a function of a policy returned something else than a generator."""
+    if not isinstance(made, Generator):
+        name = getattr(maker, "__qualname__", None) or repr(maker)
+        raise DefinitionError(
+            f"policies: {name} must return a generator, got a {type(made).__name__}. Write in it: {example}"
+        )
 
 
 def _close(stack: list[tuple[Generator[Any, Any, Any], int]]) -> None:
@@ -281,9 +294,14 @@ def around(handle: Callable[[Any], Flow[Any]], only: Kinds = None) -> Policy:
 
 
 def apply_policies(flow: Flow[T], policies: tuple[Policy, ...]) -> Flow[T]:
-    """Return `flow` under `policies`.  The first policy is the innermost: it receives an effect first."""
+    """Return `flow` under `policies`.  The first policy is the innermost: it receives an effect first.
+
+    Raises:
+        DefinitionError: A policy returns no flow.
+    """
     for policy in policies:
         flow = policy(flow)
+        _check_generator(flow, policy, "return around(handle)(flow)")
     return flow
 
 

@@ -1,11 +1,10 @@
-"""What an error suggests in the place of a name that does not exist.
+"""What an error suggests in the place of a name that does not exist, or of a function that cannot be called.
 
-The sources are two: a table of terms, which are mostly names from other frameworks, each with what to do here; and the
-names that do exist, one of which may be close.  All errors about unknown names ask `suggest`.
+The sources of a suggestion are two: a table of terms, which are mostly names from other frameworks, each with what to
+do here; and the names that do exist, one of which may be close.  All errors about unknown names ask `suggest`.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
@@ -13,6 +12,8 @@ from functools import wraps
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+from .errors import DefinitionError
 
 C = TypeVar("C")
 MIN_LIKENESS = 0.6
@@ -42,6 +43,18 @@ def suggest(
     return f"{hint} {then}".strip()
 
 
+def check_takes(setting: str, function: Callable[..., Any], argument: str) -> None:
+    """Raise `DefinitionError` for a function of a setting that does not take its one argument, which has this name."""
+    try:
+        inspect.signature(function).bind(None)
+    except ValueError:  # a builtin without a signature
+        return
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        remedy = f"Write def {name}({argument}): ..." if name.isidentifier() else f"Write lambda {argument}: ..."
+        raise DefinitionError(f"{setting}: {name} must take one argument, the {argument} ({error}). {remedy}") from None
+
+
 def suggest_name(name: str, names: Iterable[str], terms: Mapping[str, str], modules: Iterable[str]) -> str:
     """Return what to do about a name that a package does not have; "" without a suggestion.
 
@@ -65,9 +78,9 @@ def _has_public(module: str, name: str) -> bool:
     for place in (path.removesuffix(".py") + ".pyi", path):
         with suppress(OSError):
             text = text or source.get_data(place)
-    return (
-        re.search(rf'^from .* as {name}$|^ +"{name}",$|^__all__ = .*"{name}"', text.decode(), re.MULTILINE) is not None
-    )
+    lines = text.decode().splitlines()
+    is_listed = any(f'"{name}"' in line for line in lines if line.startswith(('    "', "__all__")))
+    return is_listed or any(line.endswith(f" as {name}") for line in lines)
 
 
 def explain_attributes(terms: Mapping[str, str]) -> Callable[[type[C]], type[C]]:

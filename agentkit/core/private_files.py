@@ -28,9 +28,18 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file, so that it has the whole old or the whole new content, even if the process dies.
 
     A new file is readable by its owner only; an existing one keeps its permissions.
+
+    Raises:
+        OSError: The file cannot be written; the error names it.
     """
     path = path.resolve()  # replace the target of a link, not the link
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except FileNotFoundError as error:
+        remedy = f"the folder {path.parent} does not exist. Create it, or name another file"
+        raise FileNotFoundError(error.errno, remedy, str(path)) from None
+    except OSError as error:  # it names the temporary file
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

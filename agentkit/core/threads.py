@@ -5,16 +5,17 @@ Python cannot stop a thread.  Cancelled work is notified through the callbacks r
 continues all the same is counted by `count_abandoned`, and its thread takes no other work before that has ended.
 """
 
+import ast
 import contextvars
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 CancelCallback: TypeAlias = Callable[[], object]
 T = TypeVar("T")
@@ -23,6 +24,27 @@ POLL_SECONDS = 1.0
 """The longest uninterrupted wait: an interrupt that arrives as a wait begins is handled only when the wait ends."""
 MAX_IDLE_SECONDS = 10.0
 """How long a thread without work waits for some before it ends."""
+
+
+_parsing = threading.RLock()  # not a plain lock: a finalizer in the same thread may parse, too
+PARSE_ATTEMPTS = 5
+
+
+def parse_python(source: str, mode: Literal["exec", "eval"] = "exec") -> Any:
+    """Do `ast.parse`, from any thread.
+
+    Before Python 3.11.8 it counts its depth for all threads together (CPython gh-106905), and raises `SystemError` when
+    two of them parse at a time; the next attempt succeeds.
+
+    Raises:
+        SyntaxError: The source is no Python.
+        RecursionError: It is nested too deeply; or `MemoryError`.
+        ValueError: It contains a null byte.
+    """
+    for _ in range(PARSE_ATTEMPTS):
+        with suppress(SystemError), _parsing:
+            return ast.parse(source, mode=mode)
+    return ast.parse(source, mode=mode)
 
 
 class Cancellation:

@@ -1,12 +1,12 @@
 """The interface to language models: the request, the reply and its deltas, and the effect that sends a request."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, TypeAlias
 
-from ..core.errors import AgentkitError, ModelError, ModelErrorKind
+from ..core.errors import AgentkitError, DefinitionError, ModelError, ModelErrorKind
 from ..core.flow import Done, Event
 from ..core.masking import mask, mask_exception
 from ..core.messages import Message, Usage
@@ -144,7 +144,9 @@ class AskModel:
         yield ModelAsked(self.model.name, self.request)
         reply: Reply | None = None
         try:
-            with closing(self.model.ask(self.request)) as pieces:
+            asked = self.model.ask(self.request)
+            _check_pieces(asked, Iterator, f"{self.model.name}.ask")
+            with closing(asked) as pieces:
                 for piece in pieces:
                     if isinstance(piece, Reply):
                         reply = piece
@@ -163,7 +165,9 @@ class AskModel:
         try:
             seconds = self.request.timeout
             end = None if seconds is None else asyncio.get_running_loop().time() + seconds
-            async with aclosing(self.model.aask(self.request)) as pieces:
+            asked = self.model.aask(self.request)
+            _check_pieces(asked, AsyncIterator, f"{self.model.name}.aask")
+            async with aclosing(asked) as pieces:
                 while (piece := await _next(pieces, end)) is not None:
                     if isinstance(piece, Reply):
                         reply = piece
@@ -183,6 +187,17 @@ async def _next(pieces: AsyncGenerator[Delta | Reply, None], end: float | None) 
         return await anext(pieces, None)
     async with asyncio.timeout_at(end):
         return await anext(pieces, None)
+
+
+def _check_pieces(pieces: object, kind: type, method: str) -> None:
+    """Raise `DefinitionError` if the method of a backend is no generator function."""
+    if not isinstance(pieces, kind):
+        if isinstance(pieces, Coroutine):
+            pieces.close()
+        raise DefinitionError(
+            f"the model's {method} must be a generator function, it returned a {type(pieces).__name__}. Do not return "
+            "the reply, yield it: yield Reply(message)"
+        )
 
 
 def _require_reply(reply: Reply | None, model: Model) -> Reply:

@@ -22,7 +22,8 @@ from ..tools.final_answer import make_answer_call, takes_text
 Check: TypeAlias = Callable[..., object]
 """Takes the answer, or the answer and the `Material` of the run.
 
-It fails by raising, or by returning False or a text that says what is wrong; any other value passes.
+It fails by raising `ValueError`, `AssertionError` or `ToolError`, or by returning False or a text that says what is
+wrong; any other value passes.  Any other exception is a bug of the check, and ends the run.
 """
 
 MAX_REFUSALS = 2
@@ -55,6 +56,8 @@ def check_answers(checks: Sequence[Check], history: Sequence[Message]) -> Policy
             if isinstance(effect, CallTools):
                 effect = effect.with_calls(map(checker.check_call, effect.calls))
             outcome = yield from ask(effect)
+            if checker.bug is not None:
+                raise checker.bug
             if isinstance(effect, AskModel):
                 outcome = checker.read_reply(effect, outcome)
             while checker.doubts:
@@ -74,6 +77,7 @@ class _AnswerChecker:
     history: Sequence[Message]
     refused: dict[int, int] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
+    bug: Exception | None = None
     texts: int = 0
     is_last: bool = False
 
@@ -110,7 +114,7 @@ class _AnswerChecker:
             try:
                 verdict = resolve(check(answer, material) if _wants_material(check) else check(answer))
                 _raise_if_failed(check, verdict)
-            except Exception as error:
+            except OBJECTIONS as error:
                 reason = str(error) if isinstance(error, _CheckFailed) else str(ExceptionInfo.of(error))
                 refused = self.refused.get(place, 0)
                 if self.is_last or refused >= getattr(check, "refusals", MAX_REFUSALS):
@@ -121,6 +125,12 @@ class _AnswerChecker:
                     again = f"Correct it and call {bound.call.name} again."
                     reason = f"The answer was not accepted. {reason}\n{again}"
                 raise CallRefused(ExceptionInfo(ToolError.__name__, reason)) from error
+            except Exception as error:  # of the developer: the policy raises it, no model reads it
+                error.add_note(
+                    f"raised in checks: {_name_of(check)}. A check refuses an answer with ValueError or ToolError"
+                )
+                self.bug = error
+                break
         return answer
 
 
@@ -128,13 +138,20 @@ class _CheckFailed(Exception):
     """A check returned False, or this text."""
 
 
+OBJECTIONS = (_CheckFailed, ToolError, ValueError, AssertionError)
+"""What a check raises to send an answer back; these two of Python's are also those of pydantic's validators."""
+
+
 def _raise_if_failed(check: Check, verdict: object) -> None:
     """Raise `_CheckFailed` for a verdict of False, or a text that says what is wrong."""
     if type(verdict).__name__ in ("bool", "bool_") and not verdict:  # numpy has one, too
-        name = getattr(check, "__name__", type(check).__name__)
-        raise _CheckFailed(f"The check {name} failed.")
+        raise _CheckFailed(f"The check {_name_of(check)} failed.")
     if isinstance(verdict, str) and verdict:
         raise _CheckFailed(verdict)
+
+
+def _name_of(check: Check) -> str:
+    return str(getattr(check, "__name__", type(check).__name__))
 
 
 def _wants_material(check: Check) -> bool:

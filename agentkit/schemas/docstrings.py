@@ -13,6 +13,8 @@ from textwrap import dedent
 
 from docstring_parser import DocstringStyle, ParseError, parse
 
+from ..core.threads import parse_python
+
 OTHER_STYLES = (DocstringStyle.NUMPYDOC, DocstringStyle.REST, DocstringStyle.EPYDOC)
 SECTION_TITLES = "Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes"
 SECTION = re.compile(rf"(?P<title>{SECTION_TITLES}|Returns?|Yields?|Raises|Except(?:ions)?)[ \t]*:[ \t]*")
@@ -133,8 +135,8 @@ def _read_file(path: str) -> dict[str, dict[str, str]]:
         return {}
     found: dict[str, dict[str, str]] = {}
     try:
-        _collect(ast.parse(source), "", found)
-    except SyntaxError:
+        _collect(parse_python(source), "", found)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     return found
 

@@ -10,10 +10,22 @@ A parameter whose type no model can write is left out or refused.  A function ma
 
 import inspect
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, singledispatchmethod
-from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin, get_overloads
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    SupportsIndex,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_overloads,
+)
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
@@ -115,6 +127,27 @@ def _reduce(
     return parameter.replace(annotation=Annotated[union, *metadata] if metadata else union)
 
 
+def _check_defaults(function: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> None:
+    """Raise `DefinitionError` for a default, a JSON value, that its type does not take; None is always accepted."""
+    for parameter in parameters:
+        default = parameter.default
+        if type(default) is parameter.annotation or type(default) not in _JSON_TYPES:
+            continue
+        try:
+            TypeAdapter(parameter.annotation).validate_python(default)
+        except ValidationError as error:
+            reason = error.errors(include_url=False)[0]["msg"]
+            raise DefinitionError(
+                f"{name_of(function)}: the parameter {parameter.name!r} has the default {default!r:.80}, which is no "
+                f"{describe_type(parameter.annotation)} ({reason}). Change the default or the type."
+            ) from None
+        except UNUSABLE_TYPE_ERRORS:
+            continue  # `build_twin` reports the type
+
+
+_JSON_TYPES = (str, int, float, bool, list, dict)
+
+
 def _find_error(parameter: inspect.Parameter) -> Exception | None:
     try:
         _build([parameter])
@@ -208,6 +241,7 @@ class FunctionSchema:
         }
         shown = [parameter for parameter in signature.parameters.values() if parameter.name not in self.injected]
         _refuse_inner_marks(function, shown)
+        _check_defaults(function, shown)
         self.documentation: Documentation = read_docstring(docstring_of(function), [entry.name for entry in shown])
         self._texts = _read_texts(function, texts or {}, shown, duplicates)
         shown = [_restrict_to_enum(parameter, self._texts.get(parameter.name, {})) for parameter in shown]
@@ -224,6 +258,15 @@ class FunctionSchema:
         self._by_position = bool(kinds & {Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL})
         self._leaves_out = any(parameter.default is MISSING for parameter in (*self._shown, *self.injected.values()))
         self._is_plain = not self._by_position and not self._leaves_out
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"{name_of(self.function)}: a tool cannot be pickled. Import it where it is used, or make it there: "
+            "JsonTool(function)"
+        )
+
+    def __deepcopy__(self, memo: object) -> "FunctionSchema":
+        return self  # it never changes
 
     @cached_property
     def parameters(self) -> JsonSchema:

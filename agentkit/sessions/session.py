@@ -344,10 +344,7 @@ class Session:
         if self.journaled is not None and self.journaled.stored is not None:
             return  # the run has its answer already
         if not self.inbox and not is_open(self.messages):
-            raise RunError(
-                "the query is empty, and the session has no unfinished run to continue. Give a query: "
-                'agent("What is 2 + 3?")'
-            )
+            raise RunError(_nothing_open(answers))
         if answers:
             self.inputs.accept(answers, self.pending, pending_calls(self.messages))
 
@@ -540,6 +537,19 @@ def open_recording(
         recorder = RequestRecorder(writer, file)
         with closing(writer):
             yield recorder.listen, (recorder.policy, journal_policy(writer))
+
+
+def _nothing_open(answers: Given) -> str:
+    """Return the error text for a run without a query where the session has nothing to continue."""
+    if answers:
+        given = ", ".join(repr(entry.id if isinstance(entry, ToolCall) else entry) for entry in answers)
+        return (
+            f"answers: nothing waits for {given:.200}, because the session has no unfinished run. Give the session or "
+            "the id of the run that paused: agent.run(session=..., answers=...), agent.resume(run_id, answers=...)"
+        )
+    return (
+        'the query is empty, and the session has no unfinished run to continue. Give a query: agent("What is 2 + 3?")'
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import types
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cache, partial
@@ -35,6 +36,8 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
         raise DefinitionError(
             f"answer: a mapping is not a type: {answer!r:.80}. Use a TypedDict, a dataclass or a pydantic model."
         )
+    if answer is None or answer is types.NoneType:
+        raise DefinitionError("answer=None: the answer would be null. Leave answer= out for a text, or give a type.")
     if answer is str:
         return copy(_make_text_tool())
     if is_arguments_model(answer) and not issubclass(answer, RootModel):

@@ -8,6 +8,8 @@ Sources: OpenAI refuses more than 128 tools ("array_above_max_length": openai/op
 claude-code-router#686); Anthropic's limits for strict tools are in its guide "Structured outputs", per request.
 """
 
+import dis
+import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +20,7 @@ from itertools import combinations, islice
 from typing import Any, Literal, TypeAlias
 
 from ..core.errors import DefinitionError
-from ..schemas import JsonSchema, iter_children, name_of
+from ..schemas import JsonSchema, iter_children, name_of, unwrap_function
 from ..schemas.formats.anthropic import ANTHROPIC_PROPERTY_NAME
 from ..schemas.formats.gemini import GEMINI_PROPERTY_NAME
 from ..schemas.formats.openai import MAX_FUNCTION_DESCRIPTION_CHARS, find_exceeded_limit
@@ -68,8 +70,8 @@ def lint(tools: Any) -> list[LintFinding]:
     """Return the problems of tools: tool by tool, then of all together.
 
     A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
-    tool-description, long-description, parameter-description, parameter-name, untyped, omitted-type, enum-in-text,
-    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-effect,
+    tool-description, long-description, no-result, parameter-description, parameter-name, untyped, omitted-type,
+    enum-in-text, unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-effect,
     no-destination, egress.
 
     Args:
@@ -136,6 +138,9 @@ def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
         limit = f"OpenAI takes {MAX_FUNCTION_DESCRIPTION_CHARS}, the rest is sent elsewhere"
         message = f"the description has {len(text)} characters; {limit}"
         yield LintFinding(tool.name, "", "long-description", message, "warning")
+    if _only_prints(tool.function):
+        message = "prints and returns nothing, so the model gets no result: return the text"
+        yield LintFinding(tool.name, "", "no-result", message, "warning")
     if reason := find_exceeded_limit(tool.schema("json")):
         message = f"too large for OpenAI's strict mode: {reason}"
         yield LintFinding(tool.name, "", "too-large", message, "warning")
@@ -144,6 +149,25 @@ def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     if reasons and not reason:
         message = f"cannot be sent in OpenAI's strict mode: {'; '.join(reasons)}"
         yield LintFinding(tool.name, "", "not-strict", message, "hint")
+
+
+def _only_prints(function: Any) -> bool:
+    """Return whether the code of a function calls `print` and returns None on each of its ways."""
+    code = getattr(unwrap_function(function), "__code__", None)
+    if code is None or "print" not in code.co_names or code.co_flags & _GENERATORS:
+        return False
+    returned: list[Any] = []
+    loaded: Any = None
+    for step in dis.get_instructions(code):
+        if step.opname == "RETURN_VALUE":
+            returned.append(loaded)
+        elif step.opname == "RETURN_CONST":
+            returned.append(step.argval)
+        loaded = step.argval if step.opname == "LOAD_CONST" else step
+    return all(value is None for value in returned)
+
+
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 def _shorten_path(path: str) -> str:

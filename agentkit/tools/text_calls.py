@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.threads import parse_python
 from .arguments.fixes import match_tool_name
 from .arguments.json_text import InvalidJson, JsonReader
 from .arguments.validation_errors import find_schemas, list_types
@@ -238,7 +239,7 @@ def read_python_calls(text: str, tools: ToolRegistry) -> list[TextCall] | None:
     if len(text) > MAX_CODE_CHARS or not _LOOKS_LIKE.match(text):
         return None
     try:
-        body = ast.parse(text.strip()).body
+        body = parse_python(text.strip()).body
         expressions = [part for statement in body for part in _list_expressions(statement)]
         calls = [_read_call(expression, text, tools) for expression in expressions]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, Warning):

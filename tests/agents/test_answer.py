@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypedDict
 import pytest
 from pydantic import BaseModel, RootModel
 
-from agentkit import DefinitionError, ToolError, ToolRegistry
+from agentkit import DefinitionError, JsonAgent, ToolError, ToolRegistry
 from agentkit.core.messages import user
 from agentkit.policies.answer_checks import AnswerDoubted, Material, check_answers
 from agentkit.policies.evidence import evidence
@@ -152,6 +152,12 @@ def test_a_type_that_no_model_can_write_is_refused_at_once():
         make_answer_tool(threading.Lock)
 
 
+@pytest.mark.parametrize("nothing", [None, type(None)])
+def test_an_answer_that_can_only_be_null_is_refused(nothing):
+    with pytest.raises(DefinitionError, match=r"^answer=None: the answer would be null\. Leave answer= out"):
+        JsonAgent(answer=nothing, model="offline")
+
+
 def test_an_empty_text_is_not_an_answer(world):
     value, history, _ = loop_to_answer(
         world, str, call("final_answer", text=" \n"), call("final_answer", text="It is 3.")
@@ -186,6 +192,22 @@ class TestChecks:
         assert history[2]["content"] == "Give a positive number."
         assert history[4]["content"].startswith("The answer was not accepted. AssertionError: odd")
         assert history[6]["content"] == "The answer was given."
+
+    @pytest.mark.parametrize("kind", [AttributeError, KeyError, TypeError, ZeroDivisionError])
+    def test_a_bug_of_a_check_ends_the_run_and_no_model_reads_it(self, world, kind):
+        async def later(answer: str) -> None:
+            raise kind("a bug")
+
+        def now(answer: str) -> None:
+            raise kind("a bug")
+
+        for check in (now, later):
+            model = ScriptedModel(call("final_answer", text="fine"))
+            with pytest.raises(kind) as caught:
+                world.run(JsonAgent(make_report, model=model, checks=[check]), "How many?")
+            assert caught.value.__notes__ == [
+                f"raised in checks: {check.__name__}. A check refuses an answer with ValueError or ToolError"
+            ]
 
     def test_a_check_that_returns_false_or_a_text_has_failed(self, world):
         def is_positive(answer: int) -> bool:

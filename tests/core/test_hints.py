@@ -5,12 +5,18 @@ import importlib
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 import agentkit
-from agentkit import DefinitionError, JsonAgent, Limits
+from agentkit import DefinitionError, JsonAgent, Limits, RunError, RunStopped, tool
+from agentkit.core.flow import around
 from agentkit.core.hints import explain_attributes, suggest
+from agentkit.engine.model import Reply
+from agentkit.journal import JournalError
 
 
 def add(a: int, b: int) -> int:
@@ -141,3 +147,106 @@ class TestStreams:
     def test_a_stream_without_a_loop_warns_that_nothing_has_run(self, method):
         with pytest.warns(RuntimeWarning, match=rf"nothing has run. Write: .*for event in agent.{method}\(query\)"):
             getattr(self.agent, method)("x")
+
+
+class TestFunctionsOfSettings:
+    """Functions that do not take what they are given are refused where the agent is made."""
+
+    @pytest.mark.parametrize(
+        ("setting", "value", "text"),
+        [
+            ("approve", lambda: True, "approve: <lambda> must take one argument, the call .* Write lambda call: "),
+            ("on_question", lambda: 1, "on_question: <lambda> must take one argument, the question"),
+            ("listeners", [lambda: 1], "listeners: <lambda> must take one argument, the event"),
+            ("policies", [lambda a, b: a], "policies: <lambda> must take one argument, the flow"),
+        ],
+    )
+    def test_the_number_of_arguments_is_checked(self, setting, value, text):
+        with pytest.raises(DefinitionError, match=text):
+            JsonAgent(add, model="offline", **{setting: value})
+
+    @pytest.mark.parametrize("approve", [print, lambda *calls: True, lambda call, again=False: True, "ask", None])
+    def test_functions_that_take_it_are_accepted(self, approve):
+        JsonAgent(add, model="offline", approve=approve)
+
+    def test_a_policy_that_returns_no_flow(self, world):
+        def nothing(flow):
+            return None
+
+        with pytest.raises(DefinitionError, match="nothing must return a generator, got a NoneType"):
+            world.run(JsonAgent(add, model="offline", policies=[nothing]), "What is 2 + 3?")
+
+    def test_a_handler_without_yield(self, world):
+        def handle(effect):
+            return effect
+
+        agent = JsonAgent(add, model="offline", policies=[around(handle)])
+        with pytest.raises(DefinitionError, match=r"handle must return a generator.*yield from ask\(effect\)"):
+            world.run(agent, "What is 2 + 3?")
+
+    def test_a_backend_that_returns_the_reply(self, world):
+        class Returns:
+            name = "mine"
+
+            def ask(self, request):
+                return Reply({"role": "assistant", "content": "x"})
+
+            async def aask(self, request):
+                return Reply({"role": "assistant", "content": "x"})
+
+        with pytest.raises(DefinitionError, match=r"mine\.a?ask must be a generator function.* yield Reply\(message\)"):
+            world.run(JsonAgent(add, model=Returns()), "What is 2 + 3?")
+
+
+class TestRunsWithoutPlace:
+    agent = JsonAgent(add, model="offline")
+
+    def test_a_session_saved_in_a_folder_that_does_not_exist(self, tmp_path):
+        file = tmp_path / "none" / "x.json"
+        with pytest.raises(FileNotFoundError, match=r"the folder .*none does not exist. Create it") as caught:
+            self.agent.session.save(file)
+        assert caught.value.filename == str(file)
+
+    def test_resume_where_no_journal_is_named(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(JournalError, match=r"no journal is named, and 'runs.db', the default, does not exist"):
+            self.agent.resume("abc")
+
+    def test_answers_where_nothing_waits(self):
+        with pytest.raises(RunError, match=r"answers: nothing waits for 'x', because the session has no unfinished"):
+            self.agent.run(approvals={"x": True})
+
+    def test_a_stopped_run_has_a_text(self):
+        assert str(RunStopped()) == "the run was stopped"
+        assert str(RunStopped("enough")) == "enough"
+
+    def test_neither_an_agent_nor_a_tool_can_be_pickled(self):
+        with pytest.raises(TypeError, match=r"^an agent cannot be pickled .* agent\.map\(queries\)"):
+            pickle.dumps(self.agent)
+        with pytest.raises(TypeError, match=r"add: a tool cannot be pickled\. Import it where it is used"):
+            pickle.dumps(tool(add))
+        assert copy.deepcopy(tool(add))(1, 2) == 3
+        assert copy.copy(self.agent).spec is self.agent.spec
+
+
+class TestDefaults:
+    """The default of a parameter is a value of its type."""
+
+    @pytest.mark.parametrize(("hint", "default"), [(int, "a"), (list[int], "a"), (Literal["a"], "b"), (bool, 7)])
+    def test_a_default_of_another_type_is_refused(self, hint, default):
+        def look(x: hint = default) -> str:
+            """Looks."""
+            return str(x)
+
+        with pytest.raises(DefinitionError, match=r"look: the parameter 'x' has the default .*, which is no "):
+            tool(look)
+
+    @pytest.mark.parametrize(
+        ("hint", "default"), [(int, None), (float, 1), (Path, "a"), (list[int], []), (int, 5), (Decimal, 0), (Any, "a")]
+    )
+    def test_a_default_that_the_type_takes_is_accepted(self, hint, default):
+        def look(x: hint = default) -> str:
+            """Looks."""
+            return str(x)
+
+        assert tool(look).call({}) == str(default)

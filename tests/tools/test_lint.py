@@ -111,6 +111,34 @@ def test_an_empty_description_is_a_warning(text):
     )
 
 
+def test_a_tool_that_prints_its_result_is_found():
+    def show_price(item: Annotated[str, "What is bought."]) -> None:
+        """Shows the price of an item in euros."""
+        if not item:
+            return
+        print(item, 3.5)
+
+    async def show_later(item: Annotated[str, "What is bought."]) -> None:
+        """Tells much later what an item costs."""
+        print(item)
+
+    def log_price(item: Annotated[str, "What is bought."]) -> str:
+        """Finds the price of an item in euros."""
+        print(item)
+        return "3.5"
+
+    def keep(item: Annotated[str, "What is bought."]) -> None:
+        """Stores the item for the next order."""
+
+    def list_items(item: Annotated[str, "What is bought."]) -> Any:
+        """Lists what is like an item."""
+        print(item)
+        yield item
+
+    found = [(finding.tool, finding.rule) for finding in lint([show_price, show_later, log_price, keep, list_items])]
+    assert found == [("show_price", "no-result"), ("show_later", "no-result")]
+
+
 @pytest.mark.parametrize("text", ["Tells the weather at a place.", "天気を調べる", "Search the web."])
 def test_a_useful_description_is_fine(text):
     assert lint(JsonTool(lambda: None, name="get_weather", description=text)) == []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from agentkit import ToolError
+from agentkit.tools import parse_python
 
 from .declarations import declare
 from .expression import Token, parse_tokens
@@ -130,7 +131,7 @@ class _Calculation:
 
     def evaluate(self) -> Number:
         try:
-            tree = ast.parse(" ".join(token.text for token in self.tokens), mode="eval")
+            tree = parse_python(" ".join(token.text for token in self.tokens), "eval")
         except SyntaxError as error:
             raise self.make_error("Cannot parse the expression", (error.offset or 1) - 1) from None
         return self.evaluate_node(tree.body, 0)
