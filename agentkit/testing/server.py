@@ -46,7 +46,13 @@ _CHECKS = {
     "anthropic": anthropic.check,
     "gemini": gemini.check,
 }
-_REMEMBERS = {"responses": responses.remember, "anthropic": anthropic.remember, "gemini": gemini.remember}
+_REMEMBERS = {
+    "openai": openai.remember,
+    "groq": openai.remember,
+    "responses": responses.remember,
+    "anthropic": anthropic.remember,
+    "gemini": gemini.remember,
+}
 
 
 class RequestChecker:

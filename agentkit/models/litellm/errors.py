@@ -59,6 +59,8 @@ _TEXT_ONLY = re.compile(r"not a multimodal model|requires (?:a )?multimodal|cont
 
 llama.cpp sends it with status 500, but no retry can succeed.
 """
+_FILTERED = re.compile(r"""["']code["']:\s*["'](?:content_filter|content_policy_violation)["']""")
+"""The codes of Azure OpenAI and of OpenAI for a request that their filter stopped; many servers copy them."""
 _REFUSED = re.compile(
     r"connection refused|\[Errno 111\]|\[Errno 61\]|WinError 10061|all connection attempts failed", re.I
 )
@@ -138,7 +140,7 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return "server", False
     if find_refused_parts(headlines):
         return "bad_request", False
-    if "ContentPolicyViolationError" in names:
+    if "ContentPolicyViolationError" in names or (status is not None and status < 500 and _FILTERED.search(text)):
         return "refused", False
     if names & _TIMEOUT_CLASSES:
         return "timeout", True

@@ -23,7 +23,7 @@ from .importing import call_acompletion, call_completion, has_observers, load_li
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
 from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, is_bridged
 from .replies import PartRules, RawReply, Route, find_query, read_reply
-from .requests import PromptCache, build_headers, prepare_messages, refuses_parallel_calls
+from .requests import PromptCache, build_headers, prepare_messages, refuses_parallel_calls, refuses_reasoning
 from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient
 
 _MODEL_NAMES = (
@@ -142,6 +142,7 @@ class LiteLLMModel:
         self._options = MaskedDict(options)
         self._cached_route: Route | None = None
         self._one_call = False
+        self._keeps_reasoning = True
         self._refused_parts: set[str] = set()
         self._token_bounds = TokenBounds()
 
@@ -206,6 +207,9 @@ class LiteLLMModel:
         if not self._one_call and refuses_parallel_calls(str(error)):
             self._one_call = True
             return True
+        if self._keeps_reasoning and refuses_reasoning(str(error)):
+            self._keeps_reasoning = False
+            return any("reasoning_content" in message or "reasoning_details" in message for message in request.messages)
         sent = {part["type"] for message in request.messages for part in parts_of(message)}
         refused = (find_refused_parts(str(error)) & sent) - self._refused_parts
         self._refused_parts |= refused
@@ -328,8 +332,10 @@ class LiteLLMModel:
             route.provider,
             self._cache,
             has_template=not for_responses and renders_template(litellm, route.provider, self._options),
+            model=route.model,
             one_call=self._one_call,
             for_responses=for_responses,
+            keeps_reasoning=self._keeps_reasoning,
         )
         return {**arguments, **silence_logging(litellm, arguments, is_async=is_async)}
 

@@ -14,14 +14,15 @@ test compares the list with the installed litellm.
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from ...core.messages import Message
-from ...core.portable import Json
+from ...core.messages import Message, assistant
+from ...core.portable import Json, to_valid_text
 from ...engine.model import Request
 from ...schemas.formats import Declaration, render
 from .importing import find_internal, report_difference
@@ -129,7 +130,8 @@ def _can_think_next(messages: Sequence[Message], options: Json, provider: str) -
     if last is None or last["role"] != "assistant":
         return True
     has_budget = (options.get("thinking") or {}).get("type") == "enabled"
-    return last.get("provider") == provider and bool(last.get("thinking_blocks") or not has_budget)
+    thoughts = last.get("thinking_blocks") or last.get("reasoning_details")
+    return last.get("provider") == provider and bool(thoughts or not has_budget)
 
 
 _NON_MUTATING_PROVIDERS = {"openai", "anthropic", "groq", "ollama_chat"}
@@ -277,10 +279,86 @@ def _is_reasoning(litellm: Any, provider: str, model: str, arguments: Json) -> b
     return False
 
 
-def restore_reasoning(message: Message, body: object) -> None:
-    """Set all reasoning items of an unstreamed reply from its raw text; litellm keeps only the last of several."""
-    if not message.get("reasoning_items") or not isinstance(body, str) or body.count('"encrypted_content"') < 2:
+_ITEM_RANKS = {"reasoning": 0, "message": 1, "function_call": 2}
+"""The order of the items that litellm makes of one assistant message."""
+
+
+def read_items(body: object) -> list[Json]:
+    """Return the items of a reply of the Responses API: of its text, or of the event that ends a stream; [] else."""
+    with suppress(ValueError, LookupError, TypeError, AttributeError):
+        if isinstance(body, str):
+            found = json.loads(body)["output"] if '"output"' in body else ()
+        else:
+            output = cast(Any, body).response.output
+            found = [item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in output]
+        return [item for item in found if item["type"] in _ITEM_RANKS]
+    return []
+
+
+def restore_items(message: Message, items: Sequence[Json]) -> None:
+    """Set what litellm drops of the items of a reply: refusals, all reasoning but the last, and their order.
+
+    Old versions of litellm make a choice of the text and another one of the calls, so these are set too.
+    """
+    reasoning = [{key: item[key] for key in _ITEM_KEYS if key in item} for item in items if item["type"] == "reasoning"]
+    if message.get("reasoning_items") and reasoning:
+        message["reasoning_items"] = reasoning
+    texts = [_join_parts(item, "text") for item in items if item["type"] == "message"]
+    message["content"] = "".join(texts) or message.get("content")
+    refusals = [_join_parts(item, "refusal") for item in items if item["type"] == "message"]
+    if refusal := "".join(refusals):
+        message["refusal"] = refusal
+    calls = [item for item in items if item["type"] == "function_call"]
+    if len(calls) > len(message.get("tool_calls") or ()):
+        message["tool_calls"] = [*map(_read_call, calls)]
+    ranks = [_ITEM_RANKS[item["type"]] for item in items]
+    if ranks != sorted(ranks) or ranks.count(1) > 1:
+        message["item_order"] = [
+            len(_join_parts(item, "text")) if item["type"] == "message" else item["type"] for item in items
+        ]
+
+
+def _join_parts(item: Json, key: str) -> str:
+    return "".join(to_valid_text(part[key]) for part in item.get("content") or () if isinstance(part.get(key), str))
+
+
+def _read_call(item: Json) -> Json:
+    function = {"name": item["name"], "arguments": item["arguments"]}
+    return {"id": item["call_id"], "type": "function", "function": function}
+
+
+def order_items(messages: Sequence[Message]) -> Iterator[Message]:
+    """Yield the messages with each assistant message split such that litellm sends its items in their order."""
+    for message in messages:
+        if "item_order" in message:
+            yield from _split_items({key: value for key, value in message.items() if key != "item_order"}, message)
+        else:
+            yield message
+
+
+def _split_items(whole: Message, message: Message) -> Iterator[Message]:
+    order = message["item_order"]
+    reasoning = deque(whole.get("reasoning_items") or ())
+    calls = deque(whole.get("tool_calls") or ())
+    text = whole.get("content") or ""
+    chars = sum(entry for entry in order if isinstance(entry, int))
+    if (order.count("reasoning"), order.count("function_call"), chars) != (len(reasoning), len(calls), len(text)):
+        yield whole  # it was changed, so the order of its items is unknown
         return
-    with suppress(ValueError, LookupError, TypeError):
-        items = [item for item in json.loads(body)["output"] if item["type"] == "reasoning"]
-        message["reasoning_items"] = [{key: item[key] for key in _ITEM_KEYS if key in item} for item in items]
+    part: Message = {}
+    for entry in order:
+        key = {"reasoning": "reasoning_items", "function_call": "tool_calls"}.get(entry, "content")
+        last = [*part][-1] if part else ""
+        if last and (_PART_KEYS.index(key) < _PART_KEYS.index(last) or key == last == "content"):
+            yield {**assistant(), **part}
+            part = {}
+        if key == "content":
+            part[key] = text[:entry] or None
+            text = text[entry:]
+        else:
+            part.setdefault(key, []).append((reasoning if key == "reasoning_items" else calls).popleft())
+    yield {**assistant(), **part}
+
+
+_PART_KEYS = ("reasoning_items", "content", "tool_calls")
+"""The keys of a message in the order in which litellm makes items of them."""

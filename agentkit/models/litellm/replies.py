@@ -18,7 +18,7 @@ from ...core.messages import Message, Usage, user
 from ...core.parts import Part, describe_part, parts_of
 from ...core.portable import to_valid_text
 from ...engine.model import Reply
-from .parameters import remove_prefix, restore_reasoning
+from .parameters import read_items, remove_prefix, restore_items
 from .prices import Prices, find_prices, find_row
 
 _log = logging.getLogger("agentkit")
@@ -232,7 +232,7 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
         raise ModelError(f"{route.name}: a reply without choices", kind="server", status=200, transient=True)
     choice = response.choices[0]
     message = clean_reply(choice.message.model_dump(exclude_none=True))
-    restore_reasoning(message, body)
+    restore_items(message, read_items(body))
     native = read_native_reason(body) if isinstance(body, str) else None
     usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response), response)
     return route.build_reply(message, choice.finish_reason, usage, response.model, native, response.id)
@@ -266,9 +266,13 @@ def read_native_reason(body: str) -> str | None:
 def clean_reply(message: Message) -> Message:
     """Return the message as a history has it: `role` and `content` first, no empty extras, valid Unicode, short ids."""
     tidied: Message = {"role": "assistant", "content": to_valid_text(message.get("content") or "") or None}
-    for key, value in message.items():
+    more = dict(message.get("provider_specific_fields") or {})
+    details = more.pop("reasoning_details", None) or message.get("reasoning_details")  # of OpenRouter and MiniMax
+    thought = more.pop("reasoning", None) or message.get("reasoning")  # the name at Groq, OpenRouter and new vLLMs
+    known = {"reasoning_content": message.get("reasoning_content") or thought, "reasoning_details": details}
+    for key, value in {**message, **known, "reasoning": None}.items():
         if key == "provider_specific_fields":
-            value = {name: field for name, field in value.items() if field}
+            value = {name: field for name, field in more.items() if field}
         if value and key not in tidied:
             tidied[key] = value
     for call in tidied.get("tool_calls", ()):

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 from ...core.messages import Message, assistant
 from ...core.portable import Json, to_object_text
 from ...engine.history.tool_calls import split_groups
+from .parameters import order_items
 
 _FILLER_TEXT = "Understood."
 _SINGLE_CALL_ERROR = re.compile(r"single tool[- ]calls? at once|only (?:one|a single) tool[- _]calls?\b", re.IGNORECASE)
@@ -92,14 +93,34 @@ _WRITER_KEYS: dict[str, tuple[str, ...]] = {
     "gemini": _THINKING_KEYS,
     "deepseek": ("reasoning_content",),
     "moonshot": ("reasoning_content",),
+    "zai": ("reasoning_content",),
+    "groq": ("reasoning_content",),
+    "ollama_chat": ("reasoning_content",),
+    "minimax": ("reasoning_content", "reasoning_details"),
+    "openrouter": ("reasoning_details",),
 }
-"""The extra keys of an assistant message that its provider requires in the next turn of a tool loop.
+"""The extra keys of an assistant message that its provider needs in the next turn of a tool loop.
 
 Sources: Anthropic, "Extended thinking", preserving thinking blocks; Gemini, "Thought signatures"; DeepSeek, "Thinking
-mode", tool calls; Moonshot, "Use Kimi K2 thinking", multi-step tool calls. Other providers accept text and calls only.
+mode", tool calls; Moonshot, "Use Kimi K2 thinking", multi-step tool calls; Z.AI, "Thinking mode", preserved thinking;
+MiniMax, "Tool use and interleaved thinking"; OpenRouter, "Reasoning tokens", preserving reasoning; Ollama, "Thinking".
+Other providers accept text and calls only.
 """
-_RESPONSES_KEYS = ("reasoning_items",)
-"""The extra key that OpenAI's Responses API needs (OpenAI, "Reasoning models", keeping reasoning items in context)."""
+_CLAUDE_KEYS = {"azure_ai": _THINKING_KEYS, "litellm_proxy": ("thinking_blocks", "reasoning_content")}
+"""The same for Claude on other providers."""
+_TEMPLATE_EXTRAS = {"reasoning_content": ("reasoning_content", "reasoning")}
+"""The same for servers with a chat template, which decides about earlier thinking; the second name is of new vLLMs."""
+_SENT_NAMES = {("groq", "reasoning_content"): ("reasoning",)}
+"""The names in a request, where they differ: Groq refuses others."""
+_RESPONSES_KEYS = ("reasoning_items", "item_order")
+"""The extra keys for OpenAI's Responses API (OpenAI, "Reasoning models", keeping reasoning items in context)."""
+_REASONING = r"\breasoning(?:_content|_details)?\b"
+_REASONING_ERROR = re.compile(
+    rf"{_REASONING}[^.]{{0,40}}(?:unsupported|not supported|not permitted|not allowed|unknown|unrecognized|unexpected)"
+    rf"|(?:unsupported|unknown|unrecognized|unexpected|extra)\b[^.]{{0,40}}[^_]{_REASONING}"
+    rf"|{_REASONING}.{{0,9}}extra inputs",
+    re.IGNORECASE,
+)
 
 _NAMED_RESULT_PROVIDERS = {"gemini", "vertex_ai", "mistral", "ollama_chat"}
 """Their tool results carry the tool's name; OpenAI's schema of a tool message has no such key."""
@@ -132,6 +153,8 @@ _CALL_KEYS = {"id", "type", "function"}
 _FUNCTION_KEYS = {"name", "arguments"}
 
 
+Extras: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The extra keys of a message that go back to its writer, each with its names in a request."""
 PromptCache: TypeAlias = Literal["auto", "off", "1h"]
 
 
@@ -141,17 +164,26 @@ def prepare_messages(
     cache: PromptCache = "auto",
     *,
     has_template: bool = False,
+    model: str = "",
     one_call: bool = False,
     for_responses: bool = False,
+    keeps_reasoning: bool = True,
 ) -> list[Message]:
     """Return the messages to send to `provider`: known keys only, without empty assistant messages.
 
     `has_template` is set if the server may render a chat template that requires alternating roles. `one_call` sends
     each call in an assistant message of its own. `for_responses` keeps the reasoning items, which only OpenAI's
-    Responses API accepts.
+    Responses API accepts. Without `keeps_reasoning`, the reasoning of earlier replies is left out.
     """
-    extras = _RESPONSES_KEYS if for_responses else _WRITER_KEYS.get(provider, ())
+    if for_responses:
+        extras = _name_extras(provider, _RESPONSES_KEYS)
+    elif has_template:
+        extras = _TEMPLATE_EXTRAS if keeps_reasoning else {}
+    else:
+        extras = _name_extras(provider, _list_extras(provider, model) if keeps_reasoning else ())
     sent = [known for message in messages if (known := _clean_message(message, provider, extras)) is not None]
+    if for_responses:
+        return list(order_items(sent))
     if one_call:
         sent = list(split_calls(sent))
     if has_template:
@@ -161,6 +193,22 @@ def prepare_messages(
     if provider == "mistral":
         return list(separate_results(sent))
     return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
+
+
+def _list_extras(provider: str, model: str) -> tuple[str, ...]:
+    if provider in _CLAUDE_KEYS:
+        return _CLAUDE_KEYS[provider] if "claude" in model else ()
+    return _WRITER_KEYS.get(provider, ())
+
+
+@lru_cache(64)
+def _name_extras(provider: str, keys: tuple[str, ...]) -> Extras:
+    return {key: _SENT_NAMES.get((provider, key), (key,)) for key in keys}
+
+
+def refuses_reasoning(error: str) -> bool:
+    """Return whether a server's error means that its messages have no field for reasoning."""
+    return _REASONING_ERROR.search(error) is not None
 
 
 def _add_cache_marks(messages: list[Message], mark: dict[str, str]) -> list[Message]:
@@ -210,7 +258,7 @@ def _split_equal_calls(messages: Sequence[Message]) -> Iterator[Message]:
             yield from (result for result in results if result["tool_call_id"] in ids)
 
 
-def _clean_message(message: Message, provider: str, extras: tuple[str, ...]) -> Message | None:
+def _clean_message(message: Message, provider: str, extras: Extras) -> Message | None:
     if message["role"] == "assistant":
         return _clean_assistant(message, provider, extras)
     if message["role"] != "tool":
@@ -222,19 +270,20 @@ def _clean_message(message: Message, provider: str, extras: tuple[str, ...]) -> 
     return message if message.keys() <= keys else {key: message[key] for key in message if key in keys}
 
 
-def _clean_assistant(message: Message, provider: str, extras: tuple[str, ...]) -> Message | None:
+def _clean_assistant(message: Message, provider: str, extras: Extras) -> Message | None:
     calls = message.get("tool_calls")
     content = message.get("content")
     if not calls and not content:
         return None
-    returned = extras if message.get("provider") == provider else ()
+    is_own = message.get("provider") == provider and ("reasoning_items" in extras or "reasoning_items" not in message)
+    returned = extras if is_own else {}
     sent: Message = {"role": "assistant", "content": content or None}  # with calls, some routes send '' as text
     if calls:
         with_extras = "provider_specific_fields" in returned
         sent["tool_calls"] = [_clean_call(call, provider, with_extras) for call in calls]
-    for key in returned:
+    for key, names in returned.items():
         if key in message:
-            sent[key] = message[key]
+            sent.update(dict.fromkeys(names, message[key]))
     return sent
 
 

@@ -18,6 +18,7 @@ from ...core.messages import Message
 from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from .importing import report_difference
 from .limits import Signal
+from .parameters import read_items, restore_items
 from .replies import Route, clean_reply, read_native_reason
 
 _MAX_ENDS = 100
@@ -144,7 +145,7 @@ _WRAPPER_ATTRIBUTES = (
     "completion_stream", "make_call", "fetch_stream", "received_finish_reason", "intermittent_finish_reason"
 )  # fmt: skip
 """What is read of litellm's stream wrapper."""
-_EXTRA_MARKS = ('"refusal"', '"usage"')
+_EXTRA_MARKS = ('"refusal"', '"usage"', '"reasoning_details"')
 NO_STREAM_OPTIONS = {"groq"}
 """Providers whose API has no `stream_options`; Groq sends the usage in the field `x_groq` of the last chunk."""
 
@@ -165,6 +166,8 @@ class ChunkSource:
         self._is_gemini = self._is_truncated = False
         self._lines: Any = None
         self.refusal = ""
+        self.reasoning = ReasoningDetails()
+        self.items: list[dict[str, Any]] = []
         self.usage: Any = None
         self.cost: Any = None
 
@@ -234,7 +237,7 @@ class ChunkSource:
         elif hasattr(inner, "_handle_string_chunk"):
             inner._handle_string_chunk = partial(self._read_extras, inner._handle_string_chunk)
         elif not self._is_direct and type(inner).__module__.partition(".")[0] == "openai":  # the SDK's own stream
-            inner = self._wrapper.completion_stream = ChunkTap(inner, self._read_refusal)
+            inner = self._wrapper.completion_stream = ChunkTap(inner, self._read_deltas)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
             self._tap = inner.streaming_response = LineTap(self._lines)
@@ -243,7 +246,7 @@ class ChunkSource:
         return inner
 
     def _read_extras(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
-        """Store what litellm drops of a line of OpenAI's stream: the refusal, the cost, Groq's usage. Then parse it."""
+        """Store what litellm drops of a line of OpenAI's stream, such as its refusal and its cost. Then parse it."""
         check_line(str_line)
         if any(mark in str_line for mark in _EXTRA_MARKS):
             with suppress(ValueError, AttributeError):
@@ -251,12 +254,15 @@ class ChunkSource:
                 usage = data.usage or (data.x_groq and data.x_groq.usage)
                 self.cost = (usage and usage.cost) or self.cost
                 self.usage = (self._provider in NO_STREAM_OPTIONS and usage) or self.usage
-                self._read_refusal(data)
+                self._read_deltas(data)
         return otherwise(self._complete(str_line))
 
     def _complete(self, event: Any) -> Any:
         """Return the end of a truncated reply of the Responses API as a regular end, which old versions know."""
-        if getattr(event, "type", None) != "response.incomplete":
+        kind = getattr(event, "type", None)
+        if kind in ("response.completed", "response.incomplete"):
+            self.items = read_items(event)
+        if kind != "response.incomplete":
             return event
         text: str = event.model_dump_json()
         if '"max_output_tokens"' not in text:
@@ -264,9 +270,45 @@ class ChunkSource:
         self._is_truncated = True
         return text.replace('"response.incomplete"', '"response.completed"', 1)
 
-    def _read_refusal(self, chunk: Any) -> None:
+    def _read_deltas(self, chunk: Any) -> None:
         for choice in chunk.choices or ():
-            self.refusal += (choice.delta and getattr(choice.delta, "refusal", None)) or ""
+            if choice.delta:
+                self.refusal += getattr(choice.delta, "refusal", None) or ""
+                self.reasoning.add(getattr(choice.delta, "reasoning_details", None))
+
+
+class ReasoningDetails:
+    """OpenRouter's `reasoning_details` of a stream: pieces of a thought are one entry, as in a whole reply.
+
+    They must come back unchanged (OpenRouter, "Reasoning tokens", preserving reasoning).
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[dict[str, Any]] = []
+        self._texts: list[list[str]] = []
+
+    def add(self, pieces: Any) -> None:
+        """Add the entries of one chunk."""
+        for piece in pieces if isinstance(pieces, list) else ():
+            kind = piece.get("type")
+            last = self._entries[-1] if self._entries else {}
+            if kind not in _DETAIL_TEXTS or kind != last.get("type") or piece.get("index") != last.get("index"):
+                self._entries.append({})
+                self._texts.append([])
+            self._entries[-1].update((key, value) for key, value in piece.items() if value is not None)
+            self._texts[-1].append(piece.get(_DETAIL_TEXTS.get(kind, "")) or "")
+
+    def build(self) -> list[dict[str, Any]]:
+        """Return the whole entries."""
+        texts = map("".join, self._texts)
+        return [
+            {**entry, key: text} if (key := _DETAIL_TEXTS.get(entry.get("type", ""))) and text else entry
+            for entry, text in zip(self._entries, texts, strict=True)
+        ]
+
+
+_DETAIL_TEXTS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+"""The types of entries that are streamed in pieces, and where their text is."""
 
 
 class TimedClient:
@@ -295,6 +337,7 @@ class StreamAssembler:
         self._open: dict[int, int] = {}
         self._reasoning_items: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
+        self._reasoning = ReasoningDetails()
         self._extras: dict[str, Any] = {}
         self._usage: Any = None
         self._service_tier: str | None = None
@@ -342,6 +385,7 @@ class StreamAssembler:
             self._refusal.append(refusal)
         self._reasoning_items += getattr(delta, "reasoning_items", None) or ()
         self._annotations += getattr(delta, "annotations", None) or ()
+        self._reasoning.add(getattr(delta, "reasoning_details", None))
         for block in getattr(delta, "thinking_blocks", None) or ():
             self._add_block(block)
         for key, value in (getattr(delta, "provider_specific_fields", None) or {}).items():
@@ -402,14 +446,15 @@ class StreamAssembler:
         if source.refusal and not self._refusal:
             self._refusal.append(source.refusal)
         reported = source.usage or self._usage
-        message = self._build_message()
+        message = self._build_message(source.reasoning)
+        restore_items(message, source.items)
         response = {"model": self._model, "usage": reported, "service_tier": self._service_tier}
         if self._annotations:
             response["choices"] = [{"message": message}]
         usage = self._route.read_usage(reported, source.cost, response)
         return self._route.build_reply(message, self._finish_reason, usage, self._model, source.native_reason, self._id)
 
-    def _build_message(self) -> Message:
+    def _build_message(self, reasoning: ReasoningDetails) -> Message:
         message: Message = {"role": "assistant", "content": "".join(self._text)}
         for call, arguments in zip(self._calls, self._arguments, strict=True):
             call["function"]["arguments"] = "".join(arguments.pieces)
@@ -420,6 +465,7 @@ class StreamAssembler:
             "thinking_blocks": self._blocks,
             "reasoning_items": self._reasoning_items,
             "annotations": self._annotations,
+            "reasoning_details": reasoning.build() or self._reasoning.build(),
             "provider_specific_fields": self._extras,
         }
         return clean_reply(message | {key: value for key, value in parts.items() if value})

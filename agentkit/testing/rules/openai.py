@@ -19,6 +19,8 @@ _PARAMETERS = split_keys(
     "service_tier reasoning_effort metadata store modalities audio prediction web_search_options verbosity "
     "prompt_cache_key prompt_cache_retention safety_identifier"
 )
+_OPENROUTER_PARAMETERS = split_keys("usage reasoning provider models route transforms plugins")
+"""Further ones for names of models with the name of their maker, as OpenRouter has them."""
 _KEYS = {
     "system": {"role", "content", "name"},
     "developer": {"role", "content", "name"},
@@ -36,25 +38,59 @@ _MORE_KEYS = {"deepseek": "reasoning_content", "kimi": "reasoning_content", "mis
 """Additional message keys of servers of other models."""
 
 
-def check(body: Json, _issued: Json) -> None:
-    """Raise `Invalid` for a request that OpenAI would refuse; no part of a reply must come back unchanged."""
-    for key in body.keys() - _PARAMETERS:
+_REASONING = ("reasoning", "reasoning_content", "reasoning_details")
+"""Keys of replies that other servers than OpenAI's send, and accept in the next request."""
+
+
+def check(body: Json, issued: Json) -> None:
+    """Raise `Invalid` for a request that OpenAI would refuse, or a server that has issued reasoning."""
+    more = _OPENROUTER_PARAMETERS if "/" in str(body.get("model")) else set()
+    for key in body.keys() - _PARAMETERS - more:
         raise Invalid(f"Unrecognized request argument supplied: {key}", key)
     _check_tools(body)
     if not isinstance(body.get("messages"), list) or not body["messages"]:
         raise _empty_array("messages")
-    more = {key for name, key in _MORE_KEYS.items() if name in str(body.get("model"))}
+    more = issued.get("keys", set()) | {key for name, key in _MORE_KEYS.items() if name in str(body.get("model"))}
     for place, message in enumerate(body["messages"]):
         _check_message(message, f"messages[{place}]", more)
     _check_order(body["messages"])
+    _check_reasoning(body["messages"], issued)
     if any(name in str(body.get("model")) for name in _MISTRAL):
         _check_mistral(body["messages"])
+
+
+def remember(reply: Json, issued: Json) -> None:
+    """Store which keys of reasoning the server sends, and the `reasoning_details` of each call.
+
+    A server that reads `reasoning` of its own messages ignores the other name of it, and so the other way round.
+    """
+    for choice in reply["choices"]:
+        message = choice["message"]
+        if keys := message.keys() & set(_REASONING):
+            issued["keys"] = {*_REASONING[:2], *keys}
+        for call in message.get("tool_calls") or () if "reasoning_details" in message else ():
+            issued[f"details of {call['id']}"] = message["reasoning_details"]
+
+
+def _check_reasoning(messages: list[Json], issued: Json) -> None:
+    """Check that the calls since the last user message come with their reasoning unchanged (OpenRouter)."""
+    last = max((place for place, message in enumerate(messages) if message.get("role") == "user"), default=-1)
+    for place, message in enumerate(messages):
+        for call in message.get("tool_calls") or () if place > last else ():
+            details = message.get("reasoning_details")
+            if issued.get(f"details of {call['id']}", details) != details:
+                text = "the `reasoning_details` of an assistant message must come back as they were"
+                raise Invalid(f"messages.{place}: {text}", f"messages[{place}].reasoning_details")
 
 
 def check_groq(body: Json, issued: Json) -> None:
     """Raise `Invalid` for a request that Groq would refuse: its API reference has no `stream_options`."""
     if "stream_options" in body:
         raise Invalid("property 'stream_options' is unsupported", "stream_options")
+    for place, message in enumerate(body.get("messages") or ()):
+        if "reasoning_content" in message:
+            text = f"('messages.{place}' : property 'reasoning_content' is unsupported)"
+            raise Invalid(f"for 'role:assistant' the following must be satisfied[{text}]", f"messages.{place}")
     check(body, issued)
 
 

@@ -6,6 +6,7 @@ found by the id of the call, because a client may leave out the ids of items, an
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from .invalid import Invalid, Json, is_object_text, split_keys
@@ -50,9 +51,15 @@ def check(body: Json, issued: Json) -> None:
 
 
 def remember(reply: Json, issued: Json) -> None:
-    """Store the reasoning items of a whole reply under the ids of its calls, and all under their own ids."""
+    """Store the reasoning items of a whole reply under the ids of its calls, and all under their own ids.
+
+    The type of the item that follows each is stored too.
+    """
     reasoning = [item for item in reply["output"] if item["type"] == "reasoning"]
     issued.update({item["id"]: item for item in reasoning})
+    issued.update(
+        {f"after {item['id']}": after["type"] for item, after in pairwise(reply["output"]) if item in reasoning}
+    )
     for item in reply["output"]:
         if item["type"] == "function_call":
             for key in ("id", "call_id"):
@@ -167,6 +174,8 @@ def _check_reasoning_item(item: Json, following: Sequence[Json], issued: Json, *
         raise Invalid(text if is_stored else f"{text} Items are not persisted when `store` is set to false.", "input")
     if content is not None and known is not None and content != known.get("encrypted_content"):
         raise Invalid(f"The encrypted content for item {identity} could not be verified.", "input")
-    if not following or following[0].get("role") in ("user", "system", "developer"):
+    after = issued.get(f"after {identity}")
+    kind = following[0].get("type", "message") if following else ""
+    if not following or following[0].get("role") in ("user", "system", "developer") or (after and after != kind):
         text = f"Item '{identity}' of type 'reasoning' was provided without its required following item."
         raise Invalid(text, "input")

@@ -1,4 +1,4 @@
-"""Ollama's "Generate a chat completion"."""
+"""Ollama's "Generate a chat completion"; the key `thinking` of a scripted reply is the model's thinking."""
 
 import json
 from collections.abc import Iterator
@@ -22,10 +22,14 @@ def _build_calls(reply: Json) -> list[Json]:
 
 def _build_reply(reply: Json, model: str) -> Json:
     message = {"content": reply.get("content") or "", "tool_calls": _build_calls(reply)}
+    if "thinking" in reply:
+        message["thinking"] = reply["thinking"]
     return _build_frame(message, model, reply, reply.get("finish_reason", "stop"))
 
 
 def _build_pieces(reply: Json, model: str) -> Iterator[str]:
+    for piece in split_words(reply.get("thinking") or ""):
+        yield _format_line(_build_frame({"content": "", "thinking": piece}, model, reply))
     for piece in split_words(reply.get("content") or ""):
         yield _format_line(_build_frame({"content": piece}, model, reply))
     for call in _build_calls(reply):

@@ -1,8 +1,8 @@
 """OpenAI's "Responses", with the reasoning items of its models.
 
 Keys of a scripted reply: `parts` are items before the text, for example `{"type": "reasoning", "id": "rs_1",
-"encrypted_content": "..."}`, whose `summary` may be a text.  As in the API, the encrypted content is sent only to a
-request that includes it.
+"encrypted_content": "..."}`, whose `summary` may be a text, or `{"type": "message", "content": "..."}`; `refusal` is
+the text of a refusal.  As in the API, the encrypted content is sent only to a request that includes it.
 """
 
 from collections.abc import Iterator
@@ -49,19 +49,29 @@ def _iter_items(reply: Json) -> Iterator[tuple[Json, list[Json]]]:
     """Yield the output items of a reply, each with the events that stream its content."""
     turn = reply.get("turn", 1)
     for number, part in enumerate(reply.get("parts", ()), 1):
-        yield _build_reasoning(part, f"rs_{turn}_{number}", reply), list(_iter_summary(part))
-    if text := reply.get("content"):
-        content = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-        item = {"type": "message", "id": f"msg_{turn}", "role": "assistant", "status": "completed"}
-        place = {"content_index": 0, "logprobs": []}
-        deltas = [{"type": "response.output_text.delta", "delta": piece, **place} for piece in split_words(text)]
-        yield {**item, "content": [content]}, deltas
+        if part["type"] == "message":
+            yield _build_message(part["content"], f"msg_{turn}_{number}", "output_text")
+        else:
+            yield _build_reasoning(part, f"rs_{turn}_{number}", reply), list(_iter_summary(part))
+    for key, kind in (("content", "output_text"), ("refusal", "refusal")):
+        if text := reply.get(key):
+            yield _build_message(text, f"msg_{turn}", kind)
     for number, call in enumerate(read_scripted_calls(reply), 1):
         given = to_text(call["arguments"])
         item = {"type": "function_call", "id": f"fc_{turn}_{number}", "call_id": call["id"], "status": "completed"}
         kind = "response.function_call_arguments.delta"
         deltas = [{"type": kind, "delta": piece} for piece in split_words(given)]
         yield {**item, "name": call["name"], "arguments": given}, deltas
+
+
+def _build_message(text: str, identity: str, kind: str) -> tuple[Json, list[Json]]:
+    content: Json = {"type": kind, "refusal": text}
+    more: Json = {"content_index": 0}
+    if kind == "output_text":
+        content = {"type": kind, "text": text, "annotations": [], "logprobs": []}
+        more["logprobs"] = []
+    item = {"type": "message", "id": identity, "role": "assistant", "status": "completed", "content": [content]}
+    return item, [{"type": f"response.{kind}.delta", "delta": piece, **more} for piece in split_words(text)]
 
 
 def _build_reasoning(part: Json, identity: str, reply: Json) -> Json:

@@ -193,6 +193,18 @@ def test_a_blocked_prompt_is_reported_with_its_reason(play: Play, stream: bool, 
     assert reason in str(error)
 
 
+@pytest.mark.parametrize("name", ["openai/mine", "openai/gpt-4o-mini", "azure/mine", "hosted_vllm/mine", "groq/mine"])
+@pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
+def test_a_request_that_a_filter_stopped_is_refused(name: str, code: str, play: Play, stream: bool) -> None:
+    text = "The response was filtered due to the prompt triggering the content management policy."
+    with ModelServer({"status": 400, "message": text, "code": code}) as server:
+        options = {"api_base": server.api_base("openai"), "api_key": KEY, "api_version": "2024-06-01"}
+        error = failure(play, LiteLLMModel(name, **options), stream=stream)
+        assert (error.kind, error.transient, error.status) == ("refused", False, 400)
+        assert text in str(error)
+        assert len(server.requests) == 1
+
+
 def test_a_logger_of_the_user_s_own_is_called_as_well(play: Play) -> None:
     heard: list[Any] = []
     with ModelServer("hello") as server:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 from wire_providers import KEY
 
-from agentkit import JsonAgent, Session
+from agentkit import JsonAgent, ModelError, Session
 from agentkit.engine.model import ThinkingDelta
 from agentkit.engine.result import RunFinished
 from agentkit.journal import runs
@@ -268,3 +268,75 @@ def test_the_server_refuses_what_the_api_refuses(items: list[Any], refusal: str)
         found = httpx.post(url, json={**body, "input": items})
     assert found.status_code == (400 if refusal else 200)
     assert refusal in found.text
+
+
+SAID = {"type": "message", "content": "Let me see. "}
+
+
+def sent_items(request: Any) -> list[str]:
+    """Return the items of a request after its query: the kind of each, and the secret or the text."""
+    items = request.body["input"][1:]
+    return [
+        item.get("encrypted_content")
+        or (item["content"][0]["text"] if item["type"] == "message" else item["type"].removeprefix("function_"))
+        for item in items
+    ]
+
+
+@pytest.mark.parametrize("observed", [False, True], ids=["unobserved", "observed"])
+def test_items_come_back_in_their_order(mode: str, observed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if observed:
+        monkeypatch.setattr(load_litellm(), "success_callback", [lambda *_: None])
+    parts = [thought(1), SAID, thought(2), {"type": "message", "content": "Tea. "}, thought(3)]
+    with ModelServer(ask("tea", "milk", parts=parts), final("7"), final("8")) as server:
+        agent = JsonAgent(price_of, model=model(server), retries=0)
+        assert answer(mode, agent).answer == "7"
+        assert answer(mode, agent, "And now?").answer == "8"
+        assert server.violations == []
+        for request in server.requests[1:]:
+            found = sent_items(request)
+            assert found[:5] == ["SECRET1", "Let me see. ", "SECRET2", "Tea. ", "SECRET3"]
+            assert found[5:9] == ["call", "call", "call_output", "call_output"]
+    assert agent.session.messages[2]["content"] == "Let me see. Tea. "
+
+
+def test_the_order_of_a_session_is_in_its_file(mode: str, tmp_path: Path) -> None:
+    with ModelServer(ask("tea", parts=[thought(1), SAID, thought(2)]), final("7"), final("8")) as server:
+        agent = JsonAgent(price_of, model=model(server), retries=0)
+        answer(mode, agent)
+        agent.session.save(tmp_path / "session.json")
+        loaded = Session.load(tmp_path / "session.json")
+        answer(mode, JsonAgent(price_of, model=model(server), retries=0), "And now?", session=loaded)
+        assert sent_items(server.requests[2])[:4] == ["SECRET1", "Let me see. ", "SECRET2", "call"]
+        assert server.violations == []
+
+
+def test_text_and_calls_are_read_together(mode: str) -> None:
+    with ModelServer({"content": "Let me see.", **ask("tea", "milk")}, final("7")) as server:
+        agent = JsonAgent(price_of, model=model(server), retries=0)
+        assert answer(mode, agent).answer == "7"
+        assert server.violations == []
+    reply = agent.session.messages[2]
+    assert reply["content"] == "Let me see."
+    assert [call["function"]["name"] for call in reply["tool_calls"]] == ["price_of", "price_of"]
+
+
+def test_a_refusal_is_raised_with_its_words(mode: str) -> None:
+    with ModelServer({"refusal": "I cannot help with that."}) as server:
+        with pytest.raises(ModelError, match=r"I cannot help with that\.$") as caught:
+            answer(mode, JsonAgent(price_of, model=model(server), retries=0))
+        assert caught.value.kind == "refused"
+        assert len(server.requests) == 1
+
+
+def test_the_server_refuses_items_in_another_order() -> None:
+    body = {"model": "gpt-5-mini", "include": ["reasoning.encrypted_content"]}
+    with ModelServer(ask("tea", parts=[thought(1), SAID, thought(2)]), {"content": "ok"}) as server:
+        url = server.api_base("openai") + "/responses"
+        output = httpx.post(url, json={**body, "input": [QUERY]}).json()["output"]
+        result = {**OUTPUT, "call_id": output[-1]["call_id"]}
+        shuffled = [output[0], output[2], output[1], output[3]]
+        refused = httpx.post(url, json={**body, "input": [QUERY, *shuffled, result]})
+        taken = httpx.post(url, json={**body, "input": [QUERY, *output, result]})
+    assert "without its required following item" in refused.text
+    assert taken.status_code == 200
