@@ -15,7 +15,10 @@ ONE_NAME = {
         "a provider's rules",
         {f"testing/rules/{name}.py" for name in ("anthropic", "gemini", "openai", "responses")},
     ),
-    "remember": ("a provider's rules", {f"testing/rules/{name}.py" for name in ("anthropic", "gemini", "responses")}),
+    "remember": (
+        "a provider's rules",
+        {f"testing/rules/{name}.py" for name in ("anthropic", "gemini", "openai", "responses")},
+    ),
     "show": ("public: agentkit.journal.show, agentkit.log.show", {"sessions/journal/maintenance.py", "views/log.py"}),
     "hide": ("public: agentkit.secrets.hide, agentkit.log.hide", {"core/masking.py", "views/log.py"}),
 }
