@@ -39,7 +39,7 @@ from ..tools.toolset import Toolset, name_toolset_tools, split_toolsets
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
 from . import batch
-from .backends import Backends, check_model, list_models
+from .backends import Backends, ModelOfRun, check_model, is_model_selector, list_models
 from .batch import MapOptions, Outcome, Queries
 from .extensions import add_tools, check_extensions
 from .handoffs import check_handoffs, make_handoff_tools
@@ -61,6 +61,8 @@ from .pipeline import split_tools
 from .runner import AsyncEventStream, EventStream, afinish_run, astream_run, finish_run, stream_run
 from .spec import (
     AgentSpec,
+    Description,
+    ModelSelector,
     Settings,
     SpecPart,
     ToolMode,
@@ -108,9 +110,11 @@ class JsonAgent(Generic[T]):
         functions: Functions, tools, registries or servers (`agentkit.mcp.MCPServer`), one by one or in a list.
         tools: More tools in a list, or a function of the run's `RunContext` that returns more tools for each step.
         model: A model name as litellm writes it ("groq/llama-3.1-8b-instant"), "offline" for the embedded model,
-            "local/NAME" for a GGUF file in this process, or an object with the methods of `Model`.  Default: the
-            environment variable AGENTKIT_MODEL, else "offline".
-        description: The role of the agent; the instruction begins with it.
+            "local/NAME" for a GGUF file in this process, an object with the methods of `Model`, or a function of the
+            run's `RunContext` that returns one of these.  Default: the environment variable AGENTKIT_MODEL, else
+            "offline".
+        description: The role of the agent, with which the instruction begins, or a function of the run's `RunContext`
+            that returns it.  Functions are called when a run begins; a run that continues keeps what they returned.
         answer: The type of the answer, any that pydantic can validate, or a function that returns the answer and whose
             parameters the model fills.  For a union, write `cast` for type checkers.
         max_steps: Requests that a run may make before the final request: `Limits(steps=)`, 50 by default.
@@ -150,8 +154,8 @@ class JsonAgent(Generic[T]):
     """
 
     toolsets = SpecPart[tuple[Toolset, ...]]()
-    model = SpecPart[str | Model | None]()
-    description = SpecPart[str]()
+    model = SpecPart[str | Model | ModelSelector | None]()
+    description = SpecPart[Description]()
     deps = SpecPart[Any]()
     handoffs = SpecPart[Mapping[str, Any]]()
     listeners = SpecPart[tuple[Listener, ...]]()
@@ -162,8 +166,8 @@ class JsonAgent(Generic[T]):
         self,
         *functions: Any,
         tools: Iterable[Any] | ToolSelector = (),
-        model: str | Model | None = None,
-        description: str = "",
+        model: str | Model | ModelSelector | None = None,
+        description: Description = "",
         answer: type[T] | Callable[..., T] = cast(Any, str),  # noqa: B008
         max_steps: int = UNSET,
         limits: Limits | None = None,
@@ -223,7 +227,7 @@ class JsonAgent(Generic[T]):
             toolsets=(*toolsets, *sources),
             extensions=extending,
             select=select,
-            model=check_model(model),
+            model=model if is_model_selector(model) else check_model(model),
             description=description,
             deps=deps,
             listeners=list_listeners(listeners),
@@ -327,7 +331,7 @@ class JsonAgent(Generic[T]):
 
     def as_tool(self, name: str, description: str = "") -> JsonTool[..., T]:
         """Return the agent as a tool for another agent; the default description is the agent's own."""
-        return make_agent_tool(lambda: self.spec, name, description or self.description)
+        return make_agent_tool(lambda: self.spec, name, description or self.spec.about)
 
     def say(self, text: str, *, label: Label = USER) -> None:
         """Add a user message that the model gets with its next request, also during a run; see `Session.say`."""
@@ -378,10 +382,15 @@ class JsonAgent(Generic[T]):
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one."""
-        return self.spec.backends.choose(model, self.spec.model)
+        if model is None and is_model_selector(self.model):
+            return ModelOfRun(), ""
+        return self.spec.backends.choose(model, self.spec.fixed_model)
 
     def _model_name(self) -> str:
-        return self.spec.backends.backend(self.model, self.model).name
+        if is_model_selector(self.model):
+            return ModelOfRun.name
+        model = self.spec.fixed_model
+        return self.spec.backends.backend(model, model).name
 
     def _resumed(self, run_id: str, how: ResumeOptions) -> RunRequest:
         """Return the request that continues a run; its conversation becomes the agent's own."""

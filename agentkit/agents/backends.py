@@ -6,13 +6,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from ..core.errors import DefinitionError
 from ..core.hints import suggest
 from ..core.host import find_kernel
 from ..core.masking import MaskedDict
-from ..engine.model import Model
+from ..engine.model import Model, Request
 from ..models.litellm.importing import begin_import
 from ..models.litellm.model import LiteLLMModel
 from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS
@@ -65,14 +65,38 @@ OTHER_TERMS = {
 
 
 def check_model(model: Any) -> Any:
-    """Return `model`, a name, None or an object with the methods of `Model`; raise `DefinitionError` for others."""
+    """Return `model`, a name, None or an object with the methods of `Model`.
+
+    Raises:
+        DefinitionError: It is something else, a function among them.
+    """
     if model is None or (isinstance(model, str) and model):
         return model
-    can_ask = callable(getattr(model, "ask", None)) or callable(getattr(model, "aask", None))
-    if not hasattr(model, "name") or not can_ask:
+    if not hasattr(model, "name") or not _can_ask(model):
         wanted = 'a name ("openai/gpt-4o-mini", "offline") or an object with `name`, `ask` and `aask`, see Model'
         raise DefinitionError(f"model must be {wanted}; got {model!r:.80}")
     return model
+
+
+def is_model_selector(model: Any) -> bool:
+    """Return whether `model` is a function of the run that returns a model, rather than a model."""
+    return callable(model) and not hasattr(model, "name") and not _can_ask(model)
+
+
+class ModelOfRun:
+    """Stand for the model of an agent whose function chooses one for each run, where no run has begun."""
+
+    name = "chosen for each run"
+
+    def ask(self, _: Request) -> NoReturn:
+        """Raise `DefinitionError`: only a run knows its model."""
+        raise DefinitionError("the model is chosen by a function of the run. Ask the agent.")
+
+    aask = ask
+
+
+def _can_ask(model: Any) -> bool:
+    return callable(getattr(model, "ask", None)) or callable(getattr(model, "aask", None))
 
 
 class Backends:
@@ -112,14 +136,17 @@ class Backends:
         derived.for_run = for_run
         return derived
 
-    def check_options(self, first: str | Model | None, names: Iterable[str]) -> None:
+    def check_options(self, first: Any, names: Iterable[str]) -> None:
         """Check the options, the keywords of `JsonAgent` that are not among its parameters (`names`).
 
         Raises:
             DefinitionError: An option is neither a parameter of an agent nor one that litellm documents; or there are
                 options, and no model takes them: the embedded one and objects have none.
         """
-        served = [resolve_model(model)[0] for model in (first, *self.fallbacks)]
+        if is_model_selector(first):
+            served: list[Any] = ["a model that the run chooses"]
+        else:
+            served = [resolve_model(model)[0] for model in (first, *self.fallbacks)]
         if "timeout" in self._given:
             check_timeout(self.options["timeout"], "timeout")
         for option in sorted(self._given):
@@ -216,7 +243,7 @@ def list_models(models: str | Sequence[str | Model]) -> tuple[str | Model, ...]:
     return (models,) if isinstance(models, str) else tuple(map(check_model, models))
 
 
-def preload(model: str | Model | None) -> None:
+def preload(model: Any) -> None:
     """Start to import the backend of `model` in a prompt or a notebook, while the person types the query.
 
     In a script that gains no time: the import and the next line share the interpreter.

@@ -46,7 +46,13 @@ def check_handoffs(handoffs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def make_handoff_tools(handoffs: Mapping[str, Any]) -> list[JsonTool[..., Any]]:
     """Return a tool `transfer_to_...` for each agent."""
-    return [_handoff_tool(name, getattr(agent, "description", "")) for name, agent in handoffs.items()]
+    return [_handoff_tool(name, _describe(agent)) for name, agent in handoffs.items()]
+
+
+def _describe(agent: Any) -> str:
+    """Return the description of an agent; "" for a function that returns one, or whose description is a function."""
+    description = getattr(agent, "description", "")
+    return description if isinstance(description, str) else ""
 
 
 def _handoff_tool(name: str, description: str) -> JsonTool[..., Any]:

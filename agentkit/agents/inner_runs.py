@@ -35,7 +35,7 @@ from ..sessions.session import Session
 from .options import RunRequest
 from .spec import AgentSpec
 
-ADOPTED = ("messages", "usage", "cut", "inbox", "inputs", "handed", "session_state", "journaled", "_own")
+ADOPTED = ("messages", "usage", "cut", "inbox", "inputs", "handed", "session_state", "model", "journaled", "_own")
 """The parts of a session that continue in another one."""
 
 

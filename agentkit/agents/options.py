@@ -226,6 +226,7 @@ def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOpt
     if not isinstance(query, str) or not isinstance(begin.get("history"), list):
         raise RunError(f"{os.fspath(path)!r} is damaged: the begin of its run cannot be read. Record the run again.")
     session = Session(begin["history"], session_state=deepcopy(begin.get("session_state", {})))
+    session.model = str(begin.get("model", ""))
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
     replay = Replay(recording, session.messages, spec.tools, session.session_state, **settings)
     request = query_request(query, session, stream=begin["stream"])

@@ -80,7 +80,7 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
 
 
 def make_context(
-    spec: AgentSpec, run: Run, request: RunRequest, backend: Model, inbox: deque[Message] | None = None
+    spec: AgentSpec, run: Run, request: RunRequest, backend: Model | None, inbox: deque[Message] | None = None
 ) -> RunContext[Any]:
     """Return what tools and extensions see of an agent's part of a run; `inbox` replaces that of the session."""
     session = request.session
@@ -155,7 +155,7 @@ def policies_of_run(
         run_text_calls(context),
         *([_TOOL_MODES["text"]] if settings.tool_mode == "text" else []),
         *_CHECK_REPLIES,
-        *([fallback(backends.list_fallbacks(spec.model))] if backends.fallbacks else []),
+        *([fallback(backends.list_fallbacks(spec.fixed_model))] if backends.fallbacks else []),
         # outside of the fallback: the model that is asked decides about its tool mode
         *([_TOOL_MODES[settings.tool_mode]] if settings.tool_mode != "text" else []),
         *_send_requests(settings.retries, settings.max_concurrency, settings.requests_per_minute),

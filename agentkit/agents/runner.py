@@ -40,10 +40,11 @@ from ..sessions.session import Session, conversation_in, open_journal, open_reco
 from ..tools.execution.call_tools import CALLER_IN_ASYNC_RUN
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
+from .backends import is_model_selector
 from .handoffs import run_handoffs
 from .inner_runs import nest
 from .instruments import ObservedRun, RunObserver, find_instrument
-from .options import RunRequest
+from .options import ModelChoice, RunRequest
 from .pipeline import build_flow, make_context
 from .run_state import Run
 from .spec import AgentSpec
@@ -249,15 +250,17 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
     check_main()
     request = replace(request, query=request.query.strip() if request.query else None)
     spec = spec.for_run(request.settings)
-    backend, note = spec.backends.choose(request.model, spec.model)
     session = request.session
-    run = Run(backend.name, session.messages, spec.listeners)
+    run = Run("", session.messages, spec.listeners)
     continues = request.query is None or request.replay is not None
+    spec, chosen = _choose_model(spec, run, request, request.model, continues=continues)
+    backend, note = spec.backends.choose(request.model, spec.fixed_model)
+    run.model = backend.name
     if request.query is None and session.handed:  # another agent has the conversation, and writes its own
         instruction = _written_instruction(session)
     else:
         instruction = _instruct(spec, run, request, backend, continues=continues)
-    turn = session.turn(instruction, request.message, request.answers)
+    turn = session.turn(instruction, request.message, request.answers, model=chosen)
     with run.reporting_end(), turn, _persist(spec, request, run) as policies:
         run.cancellation = session.cancellation
         run.handed = [*session.handed]
@@ -327,7 +330,7 @@ def _observe(spec: AgentSpec, session: Session, run_id: str) -> RunObserver | No
         return None
     path = enclosing(AgentPath)
     name = path.names[-1] if path else ""
-    return instrument.observe(ObservedRun(run_id, name, spec.description, session, spec.all_settings))
+    return instrument.observe(ObservedRun(run_id, name, spec.about, session, spec.all_settings))
 
 
 def _run_flow(
@@ -351,8 +354,11 @@ def _agent_flow(
     """
     if spec is not first:
         spec = spec.for_run(request.settings)
-        model = request.model if len(request.session.handed) == begun else None
-        backend, _ = spec.backends.choose(model, spec.model)
+        is_first = len(request.session.handed) == begun
+        model = request.model if is_first else None
+        continues = request.query is None and is_first
+        spec, request.session.model = _choose_model(spec, run, request, model, continues=continues)
+        backend, _ = spec.backends.choose(model, spec.fixed_model)
     session = request.session
     if session.handed:
         continues = request.query is None and len(session.handed) == begun
@@ -362,6 +368,20 @@ def _agent_flow(
     if stored := request.stored or (journaled.stored if journaled else None):
         return repeat_answer(spec.tools, stored)
     return build_flow(spec, run, request, backend)
+
+
+def _choose_model(
+    spec: AgentSpec, run: Run, request: RunRequest, model: ModelChoice, *, continues: bool
+) -> tuple[AgentSpec, str]:
+    """Return the specification with the model that its function chooses, and the name for the session to keep.
+
+    A run that continues keeps the name that was chosen when it began. A model object has no name to store; the function
+    chooses it anew. Where the run names a `model` itself, the function is not called.
+    """
+    if model is not None or not is_model_selector(spec.model):
+        return spec, request.session.model if continues else ""
+    chosen = spec.choose_model(make_context(spec, run, request, None), request.session.model if continues else "")
+    return chosen, chosen.model if isinstance(chosen.model, str) else ""
 
 
 def _instruct(spec: AgentSpec, run: Run, request: RunRequest, backend: Model, *, continues: bool) -> str:

@@ -4,6 +4,7 @@ An agent holds one specification.  A run with other settings, a branch of a run 
 copy, `replace(spec, ...)`, so no part of a run can change the agent.
 """
 
+import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,16 +19,17 @@ from typing import (
     SupportsIndex,
     TypeAlias,
     TypeVar,
+    cast,
     get_args,
     overload,
 )
 
 from ..core.context import RunContext
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, RunError
 from ..core.extension import Extension
 from ..core.flow import Listener, Policy
 from ..core.hints import check_takes
-from ..core.masking import MaskedDict, masked_repr
+from ..core.masking import MaskedDict, mask, mask_exception, masked_repr
 from ..engine.model import Model
 from ..policies.answer_checks import Check, check_arity
 from ..policies.limits import FLAT_NAMES, NO_LIMITS, Limits
@@ -40,7 +42,7 @@ from ..sessions.session import Session
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import Toolset
 from ..views.log import log_event
-from .backends import Backends, preload
+from .backends import Backends, check_model, is_model_selector, preload
 from .extensions import extend_instruction
 from .instruments import Instrument
 
@@ -52,6 +54,10 @@ ToolMode: TypeAlias = Literal["auto", "schema", "text"]
 ToolThread: TypeAlias = Literal["worker", "caller"]
 ToolSelector: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
 """A function of the run that returns the tools for its next step."""
+Description: TypeAlias = str | Callable[[RunContext[Any]], str]
+"""What an agent is, or a function of the run that returns it."""
+ModelSelector: TypeAlias = Callable[[RunContext[Any]], str | Model]
+"""A function of the run that returns its model."""
 V = TypeVar("V")
 
 
@@ -75,7 +81,7 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sequential": (lambda value: isinstance(value, bool), "True or False"),
     "tool_thread": (lambda value: value in get_args(ToolThread), '"worker" or "caller"'),
     "memory": (lambda value: isinstance(value, bool), "True or False"),
-    "description": (lambda value: isinstance(value, str), "a text"),
+    "description": (lambda value: isinstance(value, str) or callable(value), "a text or a function of the run"),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto", "schema" or "text"'),
     "untrusted": (lambda value: value in get_args(UntrustedSetting), '"values", "context" or "hidden"'),
 }
@@ -131,8 +137,8 @@ class AgentSpec:
     toolsets: tuple[Toolset, ...] = ()
     extensions: tuple[Extension, ...] = ()
     select: ToolSelector | None = None
-    model: str | Model | None = None
-    description: str = ""
+    model: str | Model | ModelSelector | None = None
+    description: Description = ""
     own_instruction: str = ""
     deps: Any = None
     listeners: tuple[Listener, ...] = ()
@@ -150,21 +156,56 @@ class AgentSpec:
         )
 
     @property
+    def about(self) -> str:
+        """The description; "" for a function, which only a run can call."""
+        return self.description if isinstance(self.description, str) else ""
+
+    @property
+    def fixed_model(self) -> str | Model | None:
+        """The model; None for a function, which only a run can call."""
+        return None if is_model_selector(self.model) else cast("str | Model | None", self.model)
+
+    @property
     def instruction(self) -> str:
-        """The system message without the texts of extensions, which follow it in a run."""
-        return self.own_instruction or f"{self.description.strip()}\n\n{INSTRUCTION}".strip()
+        """The system message without the texts of extensions, which follow it in a run, and of a function."""
+        return self.own_instruction or f"{self.about.strip()}\n\n{INSTRUCTION}".strip()
+
+    @property
+    def _fixed_instruction(self) -> str | None:
+        """The begin of the system message, if a run adds to it; "" if a function writes it."""
+        if callable(self.description) and not self.own_instruction:
+            return ""
+        return self.instruction if self.extensions else None
 
     def instruct(self, context: RunContext[Any]) -> str:
         """Return the system message of a run."""
-        return extend_instruction(self.instruction, self.extensions, context)
+        instruction = self.instruction
+        if callable(self.description) and not self.own_instruction:
+            described = _call_with_run("description", self.description, context)
+            if not isinstance(described, str):
+                raise _selector_error("description", self.description, "a text", described)
+            instruction = f"{described.strip()}\n\n{INSTRUCTION}".strip()
+        return extend_instruction(instruction, self.extensions, context)
 
     def is_instructed_by(self, text: str) -> bool:
         """Return whether a text may be the system message of a run of this agent."""
-        return text.startswith(self.instruction) if self.extensions else text == self.instruction
+        fixed = self._fixed_instruction
+        if fixed == "":
+            return INSTRUCTION in text
+        return text == self.instruction if fixed is None else text.startswith(fixed)
+
+    def choose_model(self, context: RunContext[Any], chosen: str = "") -> "AgentSpec":
+        """Return the specification with the model of a run: that of its function, or the one `chosen` before."""
+        if not is_model_selector(self.model):
+            return self
+        model = chosen or _call_with_run("model", cast(ModelSelector, self.model), context)
+        if model is None or is_model_selector(model):
+            raise _selector_error("model", self.model, "the name of a model or a model object", model)
+        return replace(self, model=check_model(model))
 
     def setup(self, instruction: str = "") -> Setup:
         """Return what a run begins with, with the system message of the run; without one, for a comparison."""
-        fixed = self.instruction if self.extensions else None
+        fixed = self._fixed_instruction
         return Setup.of(instruction or self.instruction, self.tools, fixed=fixed)
 
     @cached_property
@@ -193,6 +234,9 @@ class AgentSpec:
             self.tools.check_injected(RunContext(self.deps))
         self.backends.check_options(self.model, names)
         preload(self.model)
+        for name, function in (("description", self.description), ("model", self.model)):
+            if (callable(function) and name == "description") or is_model_selector(function):
+                _check_selector(name, function)
 
     def for_run(self, settings: Mapping[str, Any]) -> "AgentSpec":
         """Return the specification with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
@@ -210,6 +254,44 @@ class AgentSpec:
         if limits.request_seconds != self.settings.limits.request_seconds:
             backends = backends.with_timeout(limits.request_seconds)
         return replace(self, deps=deps, listeners=listeners, settings=own, backends=backends)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", "it")
+
+
+def _check_selector(name: str, function: Any) -> None:
+    """Raise `DefinitionError` for a function that cannot be called with a `RunContext`, or has to be awaited."""
+    if inspect.iscoroutinefunction(function):
+        why = "it has to be awaited, and a run calls it before its first step. Write def instead of async def"
+        raise DefinitionError(f"{name}={getattr(function, '__name__', 'it')}: {why}.")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise DefinitionError(
+            f"{name}={getattr(function, '__name__', 'it')}: expected a function of the RunContext: {error}."
+        ) from None
+    except ValueError:  # a builtin without a signature
+        return
+
+
+def _call_with_run(name: str, function: Callable[[RunContext[Any]], Any], context: RunContext[Any]) -> Any:
+    try:
+        return function(context)
+    except (RunError, DefinitionError):
+        raise
+    except Exception as error:
+        mask_exception(error)
+        what = f"{type(error).__name__}: {mask(str(error))}"
+        raise RunError(
+            f"{name}={getattr(function, '__name__', 'it')}: the function of the run failed: {what}"
+        ) from error
+
+
+def _selector_error(name: str, function: Any, wanted: str, given: Any) -> DefinitionError:
+    return DefinitionError(
+        f"{name}={getattr(function, '__name__', 'it')}: expected {wanted} from the function, got {given!r:.80}."
+    )
 
 
 Extract: TypeAlias = Callable[[AgentSpec, Any, str, str, RunContext[Any]], Awaitable[Any]]

@@ -335,7 +335,7 @@ def make_registry(tools: Any) -> ToolRegistry:
     agents = 0
     for entry in entries:
         if isinstance(entry, JsonAgent):
-            made.append(entry.as_tool(f"ask_{agents}" if agents else "ask", entry.description or "Answer a question."))
+            made.append(entry.as_tool(f"ask_{agents}" if agents else "ask", entry.spec.about or "Answer a question."))
             agents += 1
         else:
             made.append(entry)

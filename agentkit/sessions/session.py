@@ -107,6 +107,7 @@ class SavedSession(TypedDict):
     reasons: NotRequired[dict[str, str]]
     inner_answers: NotRequired[dict[str, dict[str, Any]]]
     session_state: NotRequired[dict[str, Any]]
+    model: NotRequired[str]
 
 
 _ADAPTER = TypeAdapter(SavedSession)
@@ -209,6 +210,8 @@ class Session:
     """The names of the agents to which the last run was handed over, in order."""
     session_state: dict[str, Any] = field(default_factory=dict, repr=False)
     """JSON values that tools and extensions keep with the conversation, see `RunContext.session_state`."""
+    model: str = field(default="", repr=False)
+    """The name of the model that a function of the agent chose for the last run, "" where it had no such function."""
     journaled: JournaledConversation | None = field(default=None, repr=False)
     """The conversation in a journal, if there is one."""
     cancellation: Cancellation = field(default_factory=Cancellation, repr=False)
@@ -264,7 +267,7 @@ class Session:
 
     @contextmanager
     def turn(
-        self, instruction: str, query: QueryContent = None, answers: Given | None = None
+        self, instruction: str, query: QueryContent = None, answers: Given | None = None, *, model: str = ""
     ) -> Iterator[list[Message]]:
         """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
@@ -273,6 +276,7 @@ class Session:
             query: The user message; it cancels pending calls, and is removed again if the first request fails.
                 Without one the run continues where it stopped, with the pending calls.
             answers: Decisions about pending calls and answers to open questions, by their ids.
+            model: The name of the model that was chosen for the run.
 
         Raises:
             RunError: Another run has the session, or there is nothing to continue.
@@ -285,6 +289,7 @@ class Session:
         try:
             unread = list(self.inbox) if asked is not None else []
             added = self._begin(instruction, asked, answers or {})
+            self.model = model
             try:
                 yield self.messages
             except Paused as pause:
@@ -365,7 +370,9 @@ class Session:
 
     def state(self) -> dict[str, Any]:
         """Return what a run leaves unfinished and what tools and extensions keep, as JSON data."""
-        kept = {"session_state": self.copy_state()} if self.session_state else {}
+        kept: dict[str, Any] = {"session_state": self.copy_state()} if self.session_state else {}
+        if self.model:
+            kept["model"] = self.model
         return {
             "inbox": [*self.inbox],
             "handed": [*self.handed],
@@ -397,6 +404,7 @@ class Session:
         session.inputs = PendingInputs.from_dict(data, cls.from_dict)
         session.handed = data["handed"]
         session.session_state = data.get("session_state", {})
+        session.model = data.get("model", "")
         return session
 
     def save(self, path: str | os.PathLike[str]) -> None:

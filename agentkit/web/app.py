@@ -158,7 +158,7 @@ class Page:
         agent = self._agent
         tools = [{"name": tool.name, "description": tool.description} for tool in agent.tools.own_tools]
         model = agent.choose_backend()[0].name
-        shown = {"description": mask(agent.description), "model": model, "tools": tools}
+        shown = {"description": mask(agent.spec.about), "model": model, "tools": tools}
         return JSONResponse({**shown, "isStored": self._journal is not None})
 
     async def run(self, request: Request) -> Response:

@@ -18,7 +18,7 @@ def price_of(item: str) -> float:
         ({"repair": "none"}, "repair must be one of 'safe', 'off', got 'none'"),
         ({"sequential": "no"}, "sequential must be True or False, got 'no'"),
         ({"memory": "no"}, "memory must be True or False, got 'no'"),
-        ({"description": 5}, "description must be a text, got 5"),
+        ({"description": 5}, "description must be a text or a function of the run, got 5"),
         ({"max_steps": True}, "max_steps must be an integer >= 1, got True"),
         ({"limits": 5}, "limits must be Limits"),
         ({"checks": [1]}, r"checks must be a list of functions, got \[1\]"),
