@@ -264,15 +264,8 @@ def _check_selector(name: str, function: Any) -> None:
     """Raise `DefinitionError` for a function that cannot be called with a `RunContext`, or has to be awaited."""
     if inspect.iscoroutinefunction(function):
         why = "it has to be awaited, and a run calls it before its first step. Write def instead of async def"
-        raise DefinitionError(f"{name}={getattr(function, '__name__', 'it')}: {why}.")
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError as error:
-        raise DefinitionError(
-            f"{name}={getattr(function, '__name__', 'it')}: expected a function of the RunContext: {error}."
-        ) from None
-    except ValueError:  # a builtin without a signature
-        return
+        raise DefinitionError(f"{name}={_name(function)}: {why}.")
+    check_takes(name, function, "context")
 
 
 def _call_with_run(name: str, function: Callable[[RunContext[Any]], Any], context: RunContext[Any]) -> Any:
