@@ -249,26 +249,28 @@ class TestOlderFiles:
         """The file with the instruction and the schemas of today."""
         lines = [json.loads(line) for line in (OLD / name).read_text().splitlines()]
         for line in lines:
-            for message in (*line.get("messages", ()), *line.get("history", ())):
-                if message["role"] == "system":
+            for message in (*line.get("messages", ()), *line.get("history", ()), line.get("message")):
+                if isinstance(message, dict) and message["role"] == "system":
                     message["content"] = agent.instruction
             if "tools" in line:
                 line["tools"] = schemas_of(agent.tools)
         (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
         return tmp_path / name
 
-    def test_a_recorded_run_is_replayed(self, world, tmp_path):
+    @pytest.mark.parametrize("name", ["recording-1", "recording-2-first", "recording-2"])
+    def test_a_recorded_run_is_replayed(self, world, tmp_path, name):
         agent = agent_of(retries=2, approve=lambda call: pytest.fail(f"asked about {call}"))
-        result = replayed(world, agent, self.renewed("recording-1.jsonl", tmp_path, agent))
-        contents = [message["content"] for message in result.messages if message["role"] == "tool"]
-        assert contents[1:3] + contents[4:5] == ["3", "wiped a", "Denied: not that"]
-        assert contents[3].endswith("wiped c")
-        assert result.answer == "done"
+        result = replayed(world, agent, self.renewed(f"{name}.jsonl", tmp_path, agent))
+        contents = [message["content"] for message in result.messages if message["role"] == "tool"][-5:]
+        assert contents[:2] + contents[3:4] == ["3", "wiped a", "Denied: not that"]
+        assert contents[2].endswith("wiped c")
+        assert (result.answer, result.usage.requests) == ("done", 2)
         assert [message["content"] for message in result.messages if message["role"] == "user"] == ["Hi", "Go"]
 
-    def test_an_exported_run_is_replayed(self, world, tmp_path):
+    @pytest.mark.parametrize("name", ["exported-1", "exported-2-first", "exported-2"])
+    def test_an_exported_run_is_replayed(self, world, tmp_path, name):
         agent = agent_of()
-        file = self.renewed("exported-1.jsonl", tmp_path, agent)
+        file = self.renewed(f"{name}.jsonl", tmp_path, agent)
         assert replayed(world, agent, file).answer == "3"
         with pytest.raises(ReplayDiffers, match="request 1 differs: message 0"):
             replayed(world, agent_of(description="You are another."), file)
@@ -280,6 +282,24 @@ class TestOlderFiles:
         assert ([*session.cut.texts.values()], len(session.inbox), session.usage.requests) == (["a long text"], 1, 1)
         session.save(tmp_path / "new.json")
         assert Session.load(tmp_path / "new.json").as_dict() == session.as_dict()
+
+    @pytest.mark.parametrize("name", ["session-2-first", "session-2"])
+    def test_a_session_saved_as_lines_continues(self, world, name):
+        session = Session.load(OLD / f"{name}.jsonl")
+        assert [(waiting.id, waiting.name) for waiting in session.waiting] == [("call_2_1", "wipe")]
+        assert ([text[:3] for text in session.cut.texts.values()], session.usage.requests) == (["xxx"], 2)
+        result = world.run(agent_of(answer("done")), None, session=session, approvals={"call_2_1": True})
+        assert "wiped b" in [message["content"] for message in result.messages if message["role"] == "tool"]
+        assert result.messages[-3]["content"] == "later"
+
+    @pytest.mark.parametrize("name", ["recording-2-first", "recording-2", "exported-2-first", "exported-2"])
+    def test_the_conversation_of_a_run_continues(self, world, name):
+        session = Session.load(OLD / f"{name}.jsonl")
+        result = world.run(agent_of(answer("yes")), "Really?", session=session)
+        said = [message["content"] for message in result.messages if message["role"] == "user"]
+        assert said == ["Hi", {"r": "Go", "e": "1 + 2?"}[name[0]], "Really?"]
+        before = 1 if name == "exported-2-first" else 2  # it has no usage of the runs before
+        assert session.usage.requests == before + {"r": 3, "e": 2}[name[0]]
 
     def test_a_recorded_run_is_not_a_conversation(self):
         with pytest.raises(RunError, match=r"recording-1\.jsonl.*older version.*no conversation"):
