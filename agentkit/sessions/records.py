@@ -2,6 +2,9 @@
 
 A store takes and returns records, and a file has one on each line (`to_line`, `from_line`).  What models, tools and
 agents made is JSON text in them.  A later record replaces an earlier one with the same key.
+
+A file of `record=` also has what a replay needs and the conversation does not tell: each request as it was made, its
+reply or its error, and what a person decided.
 """
 
 import json
@@ -11,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
-from ..core.messages import Message
+from ..core.messages import Message, Usage, calls_of
 
 Line: TypeAlias = Mapping[str, Any]
 """A record as a JSON object; its `kind` names the class."""
@@ -131,7 +134,7 @@ class StepWithdrawn(NamedTuple):
 class RunReopened(NamedTuple):
     """A run that was stopped continues."""
 
-    run: str
+    run: str = ""
     conversation: int = 0
 
 
@@ -146,6 +149,53 @@ class RunConcluded(NamedTuple):
     conversation: int = 0
 
 
+class FileBegun(NamedTuple):
+    """A file of records begins; `about` has the usage before, and more about the run."""
+
+    version: int
+    about: str
+
+
+class RequestMade(NamedTuple):
+    """A request as it was made.
+
+    Attributes:
+        model: The name of the model.
+        messages: The messages from the index `since` on, which is where they differ from those of the request before; a
+            number is the index of a message of the conversation.
+        since: That index.
+        tool_choice: How the model may use the tools.
+        tools: The schemas of the tools, if they changed.
+    """
+
+    model: str
+    messages: Sequence[Message | int]
+    since: int = 0
+    tool_choice: str = ""
+    tools: Mapping[str, Any] | None = None
+
+
+class RequestEnded(NamedTuple):
+    """The outcome of the last request, of the `kind` "reply" (with the pieces that were streamed) or "error"."""
+
+    kind: str
+    outcome: str
+
+
+class UsageAdded(NamedTuple):
+    """What an agent inside a call has used."""
+
+    usage: Mapping[str, Any]
+
+
+class DecisionMade(NamedTuple):
+    """What a person decided about a call."""
+
+    call: str
+    decision: Any
+    name: str = ""
+
+
 Record: TypeAlias = (
     RunBegun
     | ConversationNamed
@@ -158,6 +208,11 @@ Record: TypeAlias = (
     | StepWithdrawn
     | RunReopened
     | RunConcluded
+    | FileBegun
+    | RequestMade
+    | RequestEnded
+    | UsageAdded
+    | DecisionMade
 )
 KINDS: Mapping[Any, tuple[str, Mapping[str, str]]] = {
     RunBegun: ("run", {"run": "id"}),
@@ -171,14 +226,21 @@ KINDS: Mapping[Any, tuple[str, Mapping[str, str]]] = {
     StepWithdrawn: ("withdrawn", {}),
     RunReopened: ("reopened", {}),
     RunConcluded: ("end", {}),
+    FileBegun: ("record", {}),
+    RequestMade: ("request", {"since": "from"}),
+    RequestEnded: ("reply", {}),
+    UsageAdded: ("usage", {}),
+    DecisionMade: ("decision", {}),
 }
 """The kinds of lines of the classes, and the fields that have another name in a line."""
 _NAMES: Mapping[type, Mapping[str, str]] = {
     record: {name: names.get(name, name) for name in record._fields} for record, (_, names) in KINDS.items()
 }
-_CLASSES: Mapping[str, Any] = {kind: record for record, (kind, _) in KINDS.items()}
+_CLASSES: Mapping[str, Any] = {"error": RequestEnded, **{kind: record for record, (kind, _) in KINDS.items()}}
 _JSON = ("body", "setup")
-"""The fields with JSON text, which is a value in a line; the entries of `outcome` are entries of the line."""
+"""The fields with JSON text, which is a value in a line."""
+_ENTRIES = ("outcome", "about")
+"""The fields with the JSON text of an object, whose entries are entries of the line."""
 
 
 def to_line(record: Record) -> dict[str, Any]:
@@ -190,7 +252,7 @@ def to_line(record: Record) -> dict[str, Any]:
         value = getattr(record, name)
         if value is None:
             continue
-        if name == "outcome":
+        if name in _ENTRIES:
             outcome = json.loads(value)
         else:
             line[shown] = json.loads(value) if name in _JSON else value
@@ -201,25 +263,28 @@ def from_line(line: Line) -> Record:
     """Return the record of a line; raise `ValueError`, `LookupError` or `TypeError` for anything else."""
     kind = _CLASSES[line["kind"]]
     names = _NAMES[kind]
-    if kind is MessageWritten:
-        check_message(line["message"], f"message {line['place']}")
+    if line["kind"] in ("message", "reply"):
+        _check_message(line["message"], f"message {line['place']}" if "place" in line else "the reply")
+    if kind is StateWritten and not isinstance(line["state"], dict):
+        raise TypeError("the state must be an object")
     values = {name: line[shown] for name, shown in names.items() if shown in line}
     for name in _JSON:
         if name in values:
             values[name] = write_json(values[name])
-    if "outcome" in names:
-        outcome = {key: value for key, value in line.items() if key != "kind" and key not in names}
-        values["outcome"] = write_json(outcome)
+    for name in _ENTRIES:
+        if name in names:
+            values[name] = write_json({key: value for key, value in line.items() if key != "kind" and key not in names})
     record: Record = kind(**values)
     return record
 
 
-def check_message(message: Any, what: str) -> None:
+def _check_message(message: Any, what: str) -> None:
     """Raise `ValueError`, `LookupError` or `TypeError` for what is no message."""
     if not isinstance(message["role"], str):
         raise ValueError(f"{what} has no role")
     if message["role"] == "tool" and not isinstance(message["tool_call_id"], str):
         raise ValueError(f"{what} has no call")
+    calls_of(message)  # raises for a damaged one
 
 
 _write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -353,8 +418,24 @@ class Conversation:
             self.digests[place] = number
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One complete request, and its outcome: the line of a reply or an error; None if there is no such line."""
+
+    model: str
+    messages: Sequence[Message]
+    tools: Mapping[str, Any] | None = None
+    """None where the tools are not known."""
+    tool_choice: str = ""
+    """"" where it is not known."""
+    outcome: Line | None = None
+
+
 class Stored:
-    """What records add up to: conversations by their keys, and runs with their setups and steps by their ids."""
+    """What records add up to: conversations by their keys, and runs with their setups and steps by their ids.
+
+    Of a file also the requests as they were made, the decisions, and the usage.
+    """
 
     def __init__(self) -> None:
         self.conversations: dict[int, Conversation] = {}
@@ -362,6 +443,13 @@ class Stored:
         self.setups: dict[str, str | None] = {}
         self.names: dict[str, int] = {}
         self.steps: dict[str, dict[tuple[int, str], Step]] = defaultdict(dict)
+        self.last = ""
+        """The run that began last, whose id a file does not repeat in each line."""
+        self.version = 0
+        self.about: dict[str, Any] = {}
+        self.usage = Usage()
+        self.exchanges: list[Exchange] = []
+        self.decisions: dict[str, Any] = {}
 
     def conversation(self, key: int) -> Conversation:
         """Return a conversation, an empty one if no record has it."""
@@ -376,10 +464,11 @@ class Stored:
                 self.conversation(record.conversation).write(record)
             case StepBegun():
                 step, call, name, arguments, number, begun, run, _, check = record
-                self.steps[run][step, call] = Step(run, step, call, name, number, arguments, begun, check)
+                of = run or self.last
+                self.steps[of][step, call] = Step(of, step, call, name, number, arguments, begun, check)
             case StepEnded():
                 step, call, outcome, ended, run, _, check = record
-                found = self.steps[run][step, call]
+                found = self.steps[run or self.last][step, call]
                 found.outcome = outcome
                 found.ended = found.ended if ended is None else ended
                 found.digest = check
@@ -399,13 +488,29 @@ class Stored:
                 self.names[name] = key
                 self.conversation(key).name = name
             case StepWithdrawn(step, call, run):
-                self.steps[run].pop((step, call), None)
+                self.steps[run or self.last].pop((step, call), None)
             case RunBegun():
                 self._begin(record)
             case RunReopened(run):
-                self.runs[run] = replace(self.runs[run], status="open", ended=None)
+                of = run or self.last
+                self.runs[of] = replace(self.runs[of], status="open", ended=None)
             case RunConcluded(status, outcome, ended, last, run):
-                self.runs[run] = replace(self.runs[run], status=status, outcome=outcome, ended=ended, last=last)
+                of = run or self.last
+                self.runs[of] = replace(self.runs[of], status=status, outcome=outcome, ended=ended, last=last)
+            case FileBegun(version, about):
+                self.version = version
+                self.about = json.loads(about)
+                self.usage = Usage(**self.about.get("usage", {}))
+            case RequestMade():
+                self._ask(record)
+            case RequestEnded():
+                ended_line = to_line(record)
+                self.exchanges[-1] = replace(self.exchanges[-1], outcome=ended_line)
+                self.usage += Usage(**ended_line.get("usage", {}))
+            case UsageAdded(usage):
+                self.usage += Usage(**usage)
+            case DecisionMade(call, decision):
+                self.decisions[call] = decision
 
     def _begin(self, new: RunBegun) -> None:
         if new.run in self.runs:  # a write may be repeated
@@ -413,6 +518,7 @@ class Stored:
         for run in self.runs.values():
             if run.conversation == new.conversation and run.status != "finished":
                 self.runs[run.id] = replace(run, status="superseded")
+        self.last = new.run
         self.setups[new.run] = new.setup
         self.runs[new.run] = RunEntry(
             new.run,
@@ -424,6 +530,13 @@ class Stored:
             origin=new.origin,
             number=len(self.runs) + 1,
         )
+
+    def _ask(self, new: RequestMade) -> None:
+        before = self.exchanges[-1] if self.exchanges else Exchange("", [])
+        bodies = self.conversation(0).bodies
+        added = [json.loads(bodies[entry]) if isinstance(entry, int) else {**entry} for entry in new.messages]
+        tools = before.tools if new.tools is None and new.tool_choice else new.tools
+        self.exchanges.append(Exchange(new.model, [*before.messages[: new.since], *added], tools, new.tool_choice))
 
 
 def fold(records: Iterable[Record]) -> Stored:

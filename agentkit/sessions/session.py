@@ -56,8 +56,8 @@ from .journal.setup import Setup
 from .journal.store import DAMAGE
 from .journal.writer import Changed, JournaledConversation, JournalWriter, Uncertain
 from .recordings import RequestRecorder
-from .recordings.file import FIRST_LINE, OLD_FIRST, RecordFile, Recording, name_in_errors, write_lines
-from .records import Line
+from .recordings.file import RecordFile, Recording, begin_file, name_in_errors, write_records
+from .records import MessageWritten, StateWritten, TextStored, write_json
 
 QueryContent: TypeAlias = Content | Message
 NOT_RUN_UNDECIDED = "Not run: the call waited for approval, and the conversation went on without it."
@@ -141,15 +141,6 @@ def check_messages(messages: Iterable[Any], of: str) -> None:
             raise RunError(f"{of}, at messages.{place}: a message without a role. Expected for example {example}")
 
 
-def lines_of_session(data: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield the lines of a file for the data of a session, and its `state`, which is a part of them."""
-    yield {**FIRST_LINE, "usage": data["usage"]}
-    for place, message in enumerate(data["messages"]):
-        yield {"kind": "message", "place": place, "message": message}
-    yield from ({"kind": "cut", "key": key, "text": text} for key, text in data["cut"].items())
-    yield {"kind": "state", "state": state}
-
-
 def read_saved(content: bytes) -> Any:
     """Return the data of a session from a saved one, or from a recorded run, then with its answer or error.
 
@@ -159,7 +150,7 @@ def read_saved(content: bytes) -> Any:
     if not content.lstrip().startswith(b'{"kind"'):
         return json.loads(content)
     saved = Recording.parse(content)
-    if saved.begin["kind"] == OLD_FIRST:
+    if saved.version == 1:
         raise ValueError("it is a recorded run of an older version, which has requests and no conversation")
     cut = TruncatedResults()
     messages = [*saved.messages, *_close_begun(saved, cut)]
@@ -414,7 +405,9 @@ class Session:
         new arguments when the session continues.  Raises `RunError` for a message that is not JSON serialisable.
         """
         try:
-            write_lines(path, lines_of_session(self.as_dict(), self.state()))
+            messages = (MessageWritten(place, write_json(message)) for place, message in enumerate(self.messages))
+            texts = (TextStored(key, write_json(text)) for key, text in self.cut.as_dict().items())
+            write_records(path, [begin_file(self.usage), *messages, *texts, StateWritten(write_json(self.state()))])
         except (TypeError, ValueError, RecursionError) as error:
             raise RunError(f"the session cannot be saved: a message is not JSON serialisable ({error})") from error
 
@@ -536,10 +529,9 @@ def open_recording(
         run_id: The id of the run.
         about: More about the run, for the first line.
     """
-    usage = session.usage.as_dict()
     conversation = JournaledConversation(Journal(path, errors="raise"), next_run=run_id)
     with closing(RecordFile(path)) as file:
-        file.write(**FIRST_LINE, versions=find_versions(), **about, usage=usage)
+        file.append([begin_file(session.usage, versions=find_versions(), **about)])
         writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup, append=file.append)
         writer.begin(query or "", model)
         recorder = RequestRecorder(writer, file)

@@ -43,6 +43,12 @@ class RunRecords:
         """The last request that has a reply."""
         return max((step for step in self.steps if not step.call and step.outcome), key=_number_of, default=None)
 
+    @property
+    def usage(self) -> Usage:
+        """What the run had used at its last reply."""
+        reply = self.last_reply
+        return Usage(**json.loads(reply.outcome or "")["usage"]) if reply else Usage()
+
 
 def _number_of(step: Step) -> int:
     return step.step
@@ -62,15 +68,12 @@ def _begin_of(step: Step) -> float:
 def usage_of(store: Store, run: RunRecords) -> Usage:
     """Return the usage of a run: as of its last reply, plus that of agents inside later calls."""
     reply = run.last_reply
-    last, usage = (0.0, Usage()) if reply is None else (reply.ended or 0.0, _usage_in(reply))
+    last = reply.ended or 0.0 if reply else 0.0
+    usage = run.usage
     for inner in store.runs(RunFilter(inside=run.entry.id)):
         if inner.begun >= last:
             usage += usage_of(store, read_run_records(store, inner))
     return usage
-
-
-def _usage_in(reply: Step) -> Usage:
-    return Usage(**json.loads(reply.outcome or "")["usage"])
 
 
 def inner_runs(store: Store, run: str) -> list[tuple[str, str]]:
@@ -289,7 +292,7 @@ def to_run_info(store: Store, run: RunRecords, newest_inner: float = math.inf) -
             state = "running" if store.holder(entry.conversation) else "interrupted"
         reply = run.last_reply
         is_whole = reply is not None and newest_inner < (reply.ended or 0.0)
-        usage = _usage_in(reply) if reply is not None and is_whole else usage_of(store, run)
+        usage = run.usage if is_whole else usage_of(store, run)
         seen = max([entry.begun, entry.ended or 0.0, *(step.ended or step.begun for step in steps)])
         return RunInfo(
             entry.id,

@@ -207,6 +207,8 @@ def statements_of(record: Record) -> Sequence[Statement]:
             return ((END_RUN, (status, ended, outcome, last, run)),)
         case RunBegun():
             return _statements_of_begin(record)
+        case _:  # a file alone has it
+            return ()
 
 
 def _statements_of_begin(record: RunBegun) -> Sequence[Statement]:

@@ -1,76 +1,69 @@
-"""A file with a run or a conversation: its lines, which are rows of the journal as JSON, and what is read from them.
+"""A file with a run or a conversation: a record on each line, with masked secrets, and what is read from it.
 
-Secrets are masked.  Each line has a `kind`.  `record` is the first line.  These are rows of the journal, in the order
-in which they were written; a later line replaces an earlier one: `run`, `message` (at `place` of the conversation;
-`truncate` ends the conversation before a place), `cut` (the whole text of a truncated result), `state` (what the run
-leaves unfinished), `call` (before a call is made), `result` and `end`.
-
-The journal has no more of a request than the conversation before it.  A file of `record=` also has what a replay
-needs: `request` (the messages from index `from` on: new ones, or the places of those in the conversation; the tools if
-they changed), its outcome `reply` or `error`, and `decision` (of a person, about a call).  `usage` is that of an agent
-inside a tool.
+The first line names the version of the format.  A file has one conversation and one run at most, whose ids are not
+repeated.  `record=` writes a file while a run proceeds, `journal.export` and `Session.save` write the records of a run
+or a conversation at once.
 """
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from ...core.errors import DENIED, RunError, is_denied
 from ...core.masking import mask_each
-from ...core.messages import Message, Usage, calls_of
+from ...core.messages import Message, Usage, calls_of, system
 from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
 from ..journal.location import JournalError
+from ..journal.maintenance import subtract_usage
+from ..journal.run_info import RunRecords
+from ..journal.setup import Setup, decode_setup
 from ..journal.store import DAMAGE
 from ..records import (
-    ConversationCut,
+    Exchange,
+    FileBegun,
     Line,
-    MessageWritten,
     Record,
     RunBegun,
-    RunConcluded,
-    StateWritten,
+    RunEntry,
     StepBegun,
     StepEnded,
-    TextStored,
-    check_message,
+    Stored,
+    from_line,
     to_line,
+    write_json,
 )
 
-FIRST_LINE: Line = {"kind": "record", "version": 2}
-"""The begin of the first line: its kind, and the version of the format; files of version 1 can be read."""
-WRITTEN = (
-    RunBegun, MessageWritten, ConversationCut, TextStored, StateWritten, StepBegun, StepEnded, RunConcluded,
-)  # fmt: skip
-"""The records of a journal that are lines of a file; those of requests have lines of another kind."""
-OF_JOURNALS = frozenset(("conversation", "run", "setup", "origin", "input", "digest", "ended", "last"))
+FILE_VERSION = 3
+OF_STORES = frozenset(("conversation", "run", "input", "digest"))
 """The fields of records that a file does not need; digests would not fit the masked texts."""
 DELTAS = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
 """The kinds of the pieces of a reply; a piece has the seconds after the request, its kind and its values."""
 
 
 def lines_of(records: Iterable[Record]) -> Iterator[Line]:
-    """Yield the lines of a file for records of a journal."""
-    for record in records:
-        if isinstance(record, WRITTEN) and not (isinstance(record, StepBegun | StepEnded) and not record.call):
-            yield {name: value for name, value in to_line(record).items() if name not in OF_JOURNALS}
+    """Yield the lines of a file for records, with masked secrets."""
+    lines = ({name: value for name, value in to_line(record).items() if name not in OF_STORES} for record in records)
+    return mask_each(lines)
 
 
-def encode_lines(lines: Iterable[Line]) -> str:
-    """Return lines of the file, with masked secrets; raise `TypeError` or `ValueError` for what is not JSON."""
-    encode = json.JSONEncoder(ensure_ascii=False).encode
-    return "".join(f"{encode(line)}\n" for line in mask_each(lines))
+def begin_file(usage: Usage, **about: Any) -> FileBegun:
+    """Return the first record of a file, with the usage before the run and more about it."""
+    return FileBegun(FILE_VERSION, write_json({**about, "usage": usage.as_dict()}))
 
 
-def write_lines(path: str | os.PathLike[str], lines: Iterable[Line]) -> None:
+def write_records(path: str | os.PathLike[str], records: Iterable[Record]) -> None:
     """Replace a file, atomically; a text that is not valid Unicode is escaped."""
-    write_atomically(Path(path), encode_lines(lines).encode(errors="backslashreplace"))
+    write_atomically(Path(path), _encode(records).encode(errors="backslashreplace"))
+
+
+def _encode(records: Iterable[Record]) -> str:
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    return "".join(f"{encode(line)}\n" for line in lines_of(records))
 
 
 @contextmanager
@@ -94,23 +87,17 @@ class RecordFile:
             self._file = open_private(self._path, encoding="utf-8", errors="backslashreplace")
 
     def append(self, records: Sequence[Record]) -> None:
-        """Write the records of a journal."""
-        self._write(lines_of(records))
-
-    def write(self, kind: str, **data: Any) -> None:
-        """Write one line; what is not JSON becomes text."""
-        self._write([to_jsonable_python({"kind": kind, **data}, fallback=str)])
+        """Write records, but for the steps and the setup of a journal: the file has whole requests in their place."""
+        kept = (record for record in records if not isinstance(record, StepBegun | StepEnded) or record.call)
+        text = _encode(record._replace(setup=None) if isinstance(record, RunBegun) else record for record in kept)
+        with self._errors():
+            self._file.write(text)
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file; what could not be written before is lost."""
         with suppress(OSError):
             self._file.close()
-
-    def _write(self, lines: Iterable[Line]) -> None:
-        text = encode_lines(lines)
-        with self._errors():
-            self._file.write(text)
-            self._file.flush()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -121,27 +108,6 @@ class RecordFile:
             raise JournalError(message) from error
 
 
-FIRST = FIRST_LINE["kind"]
-OLD_FIRST = "recording"
-"""The kinds of the first line; old files have no rows of a journal, but the requests alone."""
-VERSIONS = {FIRST: FIRST_LINE["version"], OLD_FIRST: 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One complete request, and its outcome: the line of a reply or an error; None if there is no such line."""
-
-    line: int
-    model: str
-    messages: list[Message]
-    tools: Mapping[str, Any] | None
-    """None where the tools are not known."""
-    tool_choice: str
-    """"" where it is not known."""
-    outcome: Line | None = None
-
-
-@dataclass(eq=False)
 class Recording:
     """A recorded run, read from a file or from a journal.
 
@@ -153,28 +119,71 @@ class Recording:
         cut: The whole texts of truncated results.
         usage: The usage of the conversation before and of the run.
         exchanges: The requests and their outcomes.
-        begun: The lines of the calls that began, by their ids.
+        begun: The calls that began, by their ids, in the order of their ends.
         results: The results of calls, by their ids.
         decisions: The decisions about calls, by their ids.
         end: The answer or the error, if the run ended.
+        version: The version of the file.
+        places: The numbers of the lines with requests; none for a run of a journal.
         is_journaled: Whether `exchanges` have the conversation, not the messages of requests, which policies may have
             changed.
     """
 
-    path: Path | str
-    begin: dict[str, Any] = field(default_factory=lambda: {"stream": False})
-    messages: list[Message] = field(default_factory=list)
-    state: Mapping[str, Any] = field(default_factory=dict)
-    cut: dict[str, Any] = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
-    exchanges: list[Exchange] = field(default_factory=list)
-    begun: dict[str, Line] = field(default_factory=dict)
-    results: dict[str, Line] = field(default_factory=dict)
-    decisions: dict[str, Any] = field(default_factory=dict)
-    end: Line = field(default_factory=dict)
-    is_journaled: bool = False
-    _asked: dict[str, Line] = field(default_factory=dict, repr=False)
-    """The names and the arguments of the calls in the conversation."""
+    def __init__(self, path: Path | str, stored: Stored, places: Sequence[int] = ()) -> None:
+        conversation = stored.conversation(0)
+        if conversation.damage:
+            raise ValueError(conversation.damage)
+        self.path = path
+        self.places = places
+        self.version = stored.version
+        self.begin: dict[str, Any] = {"stream": False, **stored.about}
+        self.messages = conversation.messages
+        self.state: dict[str, Any] = json.loads(conversation.state)
+        self.cut = conversation.read_texts()
+        self.usage = stored.usage
+        self.exchanges: Sequence[Exchange] = stored.exchanges
+        self.decisions: Mapping[str, Any] = stored.decisions
+        self.end: Line = {}
+        self.is_journaled = not any(exchange.tool_choice for exchange in stored.exchanges)
+        steps = sorted(stored.steps[stored.last].values(), key=lambda step: step.ended or math.inf)
+        asked = {
+            call.id: {"name": call.name, "arguments": call.arguments}
+            for message in self.messages
+            for call in calls_of(message)
+        }
+        self.begun = {step.call: step for step in steps if step.call}
+        self.results: dict[str, Line] = {}
+        for call, step in self.begun.items():
+            if step.outcome:
+                given = {"arguments": step.arguments} if step.arguments else {}
+                self.results[call] = {**asked.get(call, {}), "name": step.name, **given, **json.loads(step.outcome)}
+        if run := stored.runs.get(stored.last):
+            self._read_run(run, RunRecords(run, stored.setups[run.id], steps), asked)
+
+    def _read_run(self, run: RunEntry, records: RunRecords, asked: Mapping[str, Line]) -> None:
+        """Divide the conversation into that before the run and its own, which completes the results of a journal."""
+        own = self.messages[run.first :]
+        content = own[0].get("content") if own else None
+        self.begin |= {
+            "query": run.query, "model": run.model, "history": self.messages[: run.first], "content": content,
+        }  # fmt: skip
+        self.end = json.loads(run.outcome or "{}")
+        if not self.is_journaled:
+            return
+        if not self.exchanges:
+            setup = decode_setup(records.setup)
+            self.begin |= {"session_state": setup.session_state} if setup else {}
+            self.exchanges = [*_exchanges_of(records, setup, self.messages)]
+            self.usage += records.usage
+        # it has no decisions, but what followed from them
+        made = {call: json.loads(self.begun[call].arguments or "true") for call in self.results}
+        self.decisions = {**made, **self.decisions}
+        for message in (message for message in own if message["role"] == "tool"):
+            call = message["tool_call_id"]
+            text = message["content"]
+            self.results.setdefault(call, {**asked.get(call, {}), "text": text})
+            if is_denied(str(text)):
+                self.decisions.setdefault(call, text.removeprefix(f"{DENIED}: "))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Recording":
@@ -185,95 +194,83 @@ class Recording:
     @classmethod
     def parse(cls, content: bytes, path: Path | str = "the recording") -> "Recording":
         """Return the recording with the content of a file; raise `ValueError` for anything else."""
-        return cls(path).read(json.loads(line) for line in content.splitlines() if line.strip())
+        return cls.of([json.loads(line) for line in content.splitlines() if line.strip()], path)
 
-    def read(self, lines: Iterable[Line]) -> "Recording":
-        """Add all lines of a recording, and return it; raise `ValueError` for anything else."""
-        number = 0
+    @classmethod
+    def of(cls, lines: Sequence[Line], path: Path | str) -> "Recording":
+        """Return the recording with these lines; raise `ValueError` for anything else."""
+        if not lines:
+            raise ValueError("it is empty")
+        stored = Stored()
+        places: list[int] = []
+        number = 1
         try:
+            renewal = _Renewal(lines[0])
             for number, line in enumerate(lines, 1):
-                self._read_line(number, line)
-            if "first" in self.begin:
-                self._divide(self.begin["first"])
+                if line["kind"] == "request":
+                    places.append(number)
+                for renewed in renewal.renew(line):
+                    stored.add(from_line(renewed))
         except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"line {number}: {type(error).__name__}: {error}") from error
-        if not number:
-            raise ValueError("it is empty")
-        return self
-
-    def _read_line(self, number: int, line: Line) -> None:
-        kind = line["kind"]
-        if number == 1:
-            _check_version(kind, line["version"])
-            self.usage = Usage(**line.get("usage", {}))
-        elif "usage" in line:  # of a reply, or of an agent inside a tool
-            self.usage += Usage(**line["usage"])
-        if kind == "run" or kind in VERSIONS:
-            self.begin |= line
-            self.is_journaled |= line.get("journaled", False)
-        elif kind in ("message", "truncate"):
-            self._change_conversation(line["place"], line.get("message"))
-        elif kind == "cut":
-            self.cut.pop(line["key"], None)
-            self.cut |= {line["key"]: line["text"]} if "text" in line else {}
-        elif kind == "state":
-            self.state = {**line["state"]}
-        elif kind == "request":
-            self._add_request(number, line)
-        elif kind in ("reply", "error"):
-            self.exchanges[-1] = replace(self.exchanges[-1], outcome=line)
-            if kind == "reply":
-                check_message(line["message"], "the reply")
-                calls_of(line["message"])  # raises for a damaged one
-        elif kind == "decision":
-            self.decisions[line["call"]] = line["decision"]
-        elif kind == "call":
-            self.begun[line["call"]] = line
-        elif kind == "result":
-            call = line["call"]
-            self.results[call] = {**self._asked.get(call, {}), **self.begun.get(call, {}), **line}
-        elif kind == "end":
-            self.end = line
-
-    def _change_conversation(self, place: int, message: Message | None) -> None:
-        if not 0 <= place <= len(self.messages):
-            raise ValueError(f"message {len(self.messages)} is missing")
-        if message is None:
-            del self.messages[place:]
-            return
-        check_message(message, f"message {place}")
-        self.messages[place : place + 1] = [message]
-        self._asked |= {call.id: {"name": call.name, "arguments": call.arguments} for call in calls_of(message)}
-
-    def _add_request(self, number: int, line: Line) -> None:
-        before = self.exchanges[-1] if self.exchanges else Exchange(0, "", [], None, "")
-        if "messages" in line:
-            new = [self.messages[entry] if isinstance(entry, int) else {**entry} for entry in line["messages"]]
-            sent = [*before.messages[: line["from"]], *new]
-        else:
-            self.is_journaled = True
-            sent = [*self.messages]
-        tools = line.get("tools", None if self.is_journaled else before.tools)
-        self.exchanges.append(Exchange(number, line["model"], sent, tools, line.get("tool_choice", "")))
-
-    def _divide(self, first: int) -> None:
-        """Divide the conversation into that before the run and its own, which completes the results of a journal."""
-        history = self.messages[:first]
-        own = self.messages[first:]
-        self.begin |= {"history": history, "content": own[0].get("content") if own else None}
-        if self.is_journaled:  # it has no decisions, but what followed from them
-            made = {call: self.begun.get(call, {}).get("arguments", "true") for call in self.results}
-            self.decisions |= {call: json.loads(arguments) for call, arguments in made.items()}
-            for message in (message for message in own if message["role"] == "tool"):
-                call = message["tool_call_id"]
-                text = message["content"]
-                self.results.setdefault(call, {**self._asked.get(call, {}), "text": text})
-                if is_denied(str(text)):
-                    self.decisions.setdefault(call, text.removeprefix(f"{DENIED}: "))
+        return cls(path, stored, places)
 
 
-def _check_version(kind: Any, version: Any) -> None:
-    if kind not in VERSIONS:
-        raise ValueError(f"its first line must be of the kind {FIRST!r}, got {kind!r:.40}")
-    if version != VERSIONS[kind]:
-        raise ValueError(f"it has version {version!r:.40} of the format, expected {VERSIONS[FIRST]}. Update agentkit.")
+def _exchanges_of(run: RunRecords, setup: Setup | None, messages: Sequence[Message]) -> Iterator[Exchange]:
+    """Yield the requests of a journaled run, each with the conversation before its reply."""
+    first = [system(setup.instruction)] if setup else messages[:1]  # a hand-over changes the instruction
+    before = dict[str, Any]()
+    places = [place for place in range(run.entry.first, len(messages)) if messages[place]["role"] == "assistant"]
+    for number, place in enumerate(places, 1):
+        asked = run.step_of(number)
+        figures = json.loads(asked.outcome or "{}") if asked else {}
+        usage = figures.get("usage", before)
+        model = asked.name if asked else run.entry.model
+        known = {"usage": subtract_usage(usage, before), "finish_reason": figures.get("finish_reason"), "model": model}
+        tools = setup.tools if setup and number == 1 else None
+        outcome = {"kind": "reply", "message": messages[place], **known}
+        yield Exchange(model, [*first, *messages[1:place]], tools, outcome=outcome)
+        before = usage
+
+
+class _Renewal:
+    """Makes lines of the present version of those of former ones.
+
+    Version 1 has requests and no conversation.  Exported runs of version 2 have a request before each reply, without
+    its messages.
+    """
+
+    def __init__(self, first: Line) -> None:
+        kind = first["kind"]
+        version = first["version"]
+        if kind not in ("record", "recording"):
+            raise ValueError(f"its first line must be of the kind 'record', got {kind!r:.40}")
+        if version not in range(1, FILE_VERSION + 1):
+            raise ValueError(f"it has version {version!r:.40} of the format, expected {FILE_VERSION}. Update agentkit.")
+        self._steps: dict[str, int] = {}
+        self._end = 0
+        self._asked = 0
+
+    def renew(self, line: Line) -> Iterator[Line]:
+        """Yield the lines for one line."""
+        match line["kind"]:
+            case "recording":
+                history = line["history"]
+                yield {**line, "kind": "record"}
+                yield from ({"kind": "message", "place": at, "message": entry} for at, entry in enumerate(history))
+                yield {"kind": "run", "id": "", "query": line["query"], "model": line["model"], "first": len(history)}
+                return
+            case "message":
+                self._end = max(self._end, line["place"] + 1)
+            case "request" if "messages" not in line:
+                line = {**line, "messages": [*range(self._asked, self._end)], "from": self._asked}
+                self._asked = self._end
+            case "call":
+                self._steps[line["call"]] = line["step"]
+            case "result" if "step" not in line:
+                if line["call"] not in self._steps:
+                    yield {"kind": "call", "step": 0, "call": line["call"], "name": line["name"]}
+                line = {"step": self._steps.get(line["call"], 0), **line}
+            case "end" if "status" not in line:
+                line = {"status": "finished", **line}
+        yield line

@@ -5,8 +5,6 @@ journaled run is replayed with its conversation in the place of its requests.
 """
 
 import asyncio
-import json
-import math
 import os
 import time
 from collections import deque
@@ -22,7 +20,7 @@ from pydantic_core import to_jsonable_python
 from ...core.errors import ModelError, RunError
 from ...core.flow import Effect, Event, Flow, Sleep, around, ask, interpret
 from ...core.masking import mask, mask_data, mask_pieces
-from ...core.messages import Message, Usage, calls_of, system
+from ...core.messages import Message, Usage
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, ModelAsked, ModelReplied, Reply, Request
 from ...engine.result import SubRun
@@ -33,29 +31,25 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
 from ..journal.connections import opened_store
 from ..journal.location import Journal, Place, show_place
-from ..journal.maintenance import (
-    DEFAULT_PATH,
-    closed_state,
-    end_of_run,
-    read_conversation,
-    subtract_usage,
-    usage_before,
-)
+from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
 from ..journal.policy import WriteJournal
-from ..journal.run_info import (
-    RunRecords,
-    find_entry,
-    preset_result,
-    read_run_records,
-    restore_result,
-    to_run_info,
-    value_of,
-)
-from ..journal.setup import compare_messages, compare_values, decode_setup, list_changes, schemas_of
-from ..journal.store import DAMAGE, Store, reading
+from ..journal.run_info import find_entry, preset_result, read_run_records, restore_result, to_run_info, value_of
+from ..journal.setup import compare_messages, compare_values, list_changes, schemas_of
+from ..journal.store import DAMAGE, Store, encode_json
 from ..journal.writer import JournalWriter
-from ..records import Line, RunConcluded, StepBegun, StepEnded
-from .file import DELTAS, FIRST_LINE, Exchange, RecordFile, Recording, lines_of, write_lines
+from ..records import (
+    ConversationNamed,
+    DecisionMade,
+    Exchange,
+    MessageWritten,
+    Record,
+    RequestEnded,
+    RequestMade,
+    StateWritten,
+    UsageAdded,
+    write_json,
+)
+from .file import DELTAS, RecordFile, Recording, begin_file, lines_of, write_records
 
 ONLY_RECORDED = " (a journal has one request of each step; with record= all of them can be replayed)"
 
@@ -142,7 +136,8 @@ class Replay:
         if number > len(exchanges):
             raise self._differ(f": {number - 1} requests are recorded, and one more is made{hint}")
         exchange = exchanges[number - 1]
-        where = f":{exchange.line}: request {number} differs"
+        line = f":{self.recording.places[number - 1]}" if self.recording.places else ""
+        where = f"{line}: request {number} differs"
         if difference := self._compare(exchange, effect.request):
             raise self._differ(f"{where}: {difference}{hint}")
         if not self.any_model and _provider(exchange.model) != _provider(effect.model.name):
@@ -276,11 +271,13 @@ class RequestRecorder:
             case ModelReplied(reply):
                 figures = {"finish_reason": reply.finish_reason, "usage": reply.usage.as_dict(), "model": reply.model}
                 deltas = {"deltas": _mask_deltas(self._deltas)} if self._deltas else {}
-                self._file.write("reply", seconds=self._seconds, message=reply.message, **figures, **deltas)
+                outcome = {"seconds": self._seconds, "message": reply.message, **figures, **deltas}
+                self._file.append([RequestEnded("reply", write_json(outcome))])
             case SubRun(usage=usage) if usage.requests:
-                self._file.write("usage", usage=usage.as_dict())
+                self._file.append([UsageAdded(usage.as_dict())])
             case ApprovalGiven(call, decision):
-                self._file.write("decision", call=call.id, name=call.name, decision=decision)
+                plain = to_jsonable_python(decision, fallback=str)
+                self._file.append([DecisionMade(call.id, plain, call.name)])
 
     @property
     def _seconds(self) -> float:
@@ -292,7 +289,8 @@ class RequestRecorder:
         except ModelError as error:
             kind: dict[str, Any] = {"error_kind": error.kind, "status": error.status, "transient": error.transient}
             data = {"seconds": self._seconds, "message": str(error), "retry_after": error.retry_after, **kind}
-            yield from ask(WriteJournal(self._writer, partial(self._file.write, "error", **data)))
+            failed = RequestEnded("error", write_json(data))
+            yield from ask(WriteJournal(self._writer, partial(self._file.append, [failed])))
             raise
 
     def _write_request(self, model: str, request: Request) -> None:
@@ -303,14 +301,13 @@ class RequestRecorder:
             same += 1
         self._messages = [*request.messages]
         tools = schemas_of(request.tools)
-        changed = {"tools": tools} if tools != self._tools else {}
+        changed = tools if tools != self._tools else None
         self._tools = tools
         self._asked = time.perf_counter()
         self._deltas = []
         places = {id(message): place for place, message in enumerate(self._writer.conversation.written)}
         added = [places.get(id(message), message) for message in self._messages[same:]]  # whole if a policy made it
-        choice = request.tool_choice
-        self._file.write("request", model=model, **{"from": same}, messages=added, tool_choice=choice, **changed)
+        self._file.append([RequestMade(model, added, same, request.tool_choice, changed)])
 
 
 def _mask_deltas(deltas: list[list[Any]]) -> list[list[Any]]:
@@ -330,8 +327,8 @@ def read_journaled(run_id: str, place: Place) -> Recording:
     Raises:
         JournalError: No run has the id, or it is damaged.
     """
-    recording = Recording(f"run {run_id} of {show_place(place)!r}")
-    return recording.read(map(mask_data, _read_lines(run_id, place)))
+    lines = [*lines_of(_read_records(run_id, place))]
+    return Recording.of(lines, f"run {run_id} of {show_place(place)!r}")
 
 
 def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_PATH) -> None:
@@ -341,56 +338,26 @@ def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_
         JournalError: No run has the id, or it is damaged.
         OSError: The file cannot be written.
     """
-    write_lines(path, _read_lines(run_id, store))
+    write_records(path, _read_records(run_id, store))
 
 
-def _read_lines(run_id: str, place: Place) -> list[Line]:
+def _read_records(run_id: str, place: Place) -> list[Record]:
+    """Return the records of a run and of its conversation up to its end."""
     with opened_store(place, must_exist=True) as store:
-        return store.read_together(partial(_read_run_lines, run_id, place, store))
+        return store.read_together(partial(_read_run, run_id, place, store))
 
 
-def _read_run_lines(run_id: str, place: Place, store: Store) -> list[Line]:
-    records = read_run_records(store, find_entry(store, run_id))
-    run = to_run_info(store, records)
-    kept, state = read_conversation(store, Journal(place), run.conversation)
-    messages = kept.written[: end_of_run(store, records.entry)]
-    cut = state.pop("cut")
-    if len(messages) < len(kept.written):
-        state |= closed_state(messages[run.first :])
-    entry = records.entry
-    with reading(store, f"run {run.id}"):
-        setup = decode_setup(records.setup)
-        begun = {"session_state": setup.session_state} if setup else {}
-        return [
-            {**FIRST_LINE, "usage": usage_before(store, run.conversation, entry).as_dict()},
-            {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first, **begun},
-            *_conversation_lines(records, messages),
-            *({"kind": "cut", "key": key, "text": text} for key, text in cut.items()),
-            {"kind": "state", "state": state},
-            *(lines_of([RunConcluded(entry.status, entry.outcome)]) if entry.outcome else ()),
-        ]
-
-
-def _conversation_lines(run: RunRecords, messages: Sequence[Message]) -> Iterator[Line]:
-    """Yield the messages, each reply after its request, and the calls with their results after the reply."""
-    setup = decode_setup(run.setup)
-    first = system(setup.instruction) if setup else messages[0]
-    steps = {(step.step, step.call): step for step in run.steps}
-    number = 0
-    before = dict[str, Any]()
-    for place, message in enumerate([first, *messages[1:]]):
-        if message["role"] == "assistant" and place >= run.entry.first:
-            number += 1
-            asked = steps.get((number, ""))
-            model, outcome = (asked.name, json.loads(asked.outcome or "{}")) if asked else (run.entry.model, {})
-            usage = outcome.get("usage", before)
-            yield {"kind": "request", "model": model} | ({"tools": setup.tools} if setup and number == 1 else {})
-            figures = {"finish_reason": outcome.get("finish_reason"), "usage": subtract_usage(usage, before)}
-            yield {"kind": "reply", "message": message, **figures, "model": model}
-            before = usage
-        yield {"kind": "message", "place": place, "message": message}
-        made = [step for call in calls_of(message) if (step := steps.get((number, call.id)))]
-        for step in sorted(made, key=lambda step: step.ended or math.inf):
-            yield from lines_of([StepBegun(step.step, step.call, step.name, step.arguments)])
-            yield from lines_of([StepEnded(step.step, step.call, step.outcome)] if step.outcome else [])
-    yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
+def _read_run(run_id: str, place: Place, store: Store) -> list[Record]:
+    entry = find_entry(store, run_id)
+    to_run_info(store, read_run_records(store, entry))  # raises for damage, as the next line does
+    kept, _ = read_conversation(store, Journal(place), entry.conversation)
+    end = end_of_run(store, entry)
+    records: list[Record] = [begin_file(usage_before(store, entry.conversation, entry))]
+    for record in store.records(entry, entry.conversation):
+        is_later = isinstance(record, MessageWritten) and end is not None and record.place >= end
+        if not is_later and not isinstance(record, ConversationNamed):
+            records.append(record)
+    if len(kept.written[:end]) < len(kept.written):
+        state = {**kept.state, **closed_state(kept.written[entry.first : end])}
+        records.append(StateWritten(encode_json(state), entry.conversation))
+    return records

@@ -145,7 +145,7 @@ def test_it_is_exported_into_a_file_that_has_no_secrets(world, path, tmp_path):
     agent = agent_of(None)
     again = agent.replay(file) if world.name == "sync" else asyncio.run(agent.areplay(file))
     assert (again.answer, again.usage, len(again.messages), MADE) == ("done", result.usage, len(result.messages), [])
-    with pytest.raises(ReplayDiffers, match=r"run\.jsonl:\d+: request 1 differs: message 0"):
+    with pytest.raises(ReplayDiffers, match=r"run\.jsonl: request 1 differs: message 0"):
         agent_of(None, description="You are another.").replay(file)
 
 
