@@ -14,6 +14,7 @@ from agentkit import JsonAgent, Limits, RunError, Session, Usage, tool
 from agentkit.core.errors import ModelError
 from agentkit.core.labels import is_delimited, label_of
 from agentkit.engine.loop import CANCELLED
+from agentkit.extend import fold, from_line
 from agentkit.journal import export, runs
 from agentkit.sessions.journal.setup import schemas_of
 from agentkit.testing import Recording, ReplayDiffers, ScriptedModel, answer, call, calls
@@ -69,6 +70,20 @@ def test_the_conversation_of_a_run_is_loaded_and_continues(world, path, tmp_path
     again = world.run(agent_of(answer("yes")), "Really?", session=loaded)
     assert [message["content"] for message in again.messages if message["role"] == "user"][-1] == "Really?"
     assert loaded.usage.requests == 3
+
+
+def test_the_lines_of_each_file_are_records_that_add_up_to_the_conversation(world, path, tmp_path):
+    agent = agent_of(call("wipe", at="a"), answer("done"), journal=tmp_path / "runs.db", approve=lambda call: True)
+    result = world.run(agent, "Go", record=path)
+    export(result.run_id, tmp_path / "exported.jsonl", store=tmp_path / "runs.db")
+    agent.session.save(tmp_path / "session.jsonl")
+    for name in ("run.jsonl", "exported.jsonl", "session.jsonl"):
+        stored = fold(from_line(json.loads(line)) for line in (tmp_path / name).read_text().splitlines())
+        assert stored.conversation(0).messages == result.messages
+        assert [run.outcome for run in stored.runs.values()] == ['{"answer":"done","stopped":"answer"}'] * len(
+            stored.runs
+        )
+    assert list(stored.runs) == []
 
 
 def test_a_query_with_earlier_messages_of_the_user_is_replayed(world, path, tmp_path):
