@@ -164,9 +164,8 @@ class Recording:
         """Divide the conversation into that before the run and its own, which completes the results of a journal."""
         own = self.messages[run.first :]
         content = own[0].get("content") if own else None
-        self.begin |= {
-            "query": run.query, "model": run.model, "history": self.messages[: run.first], "content": content,
-        }  # fmt: skip
+        self.begin |= {"query": run.query, "model": run.model, "content": content}
+        self.begin["history"] = self.messages[: run.first]
         self.end = json.loads(run.outcome or "{}")
         if not self.is_journaled:
             return
