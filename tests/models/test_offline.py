@@ -648,7 +648,7 @@ def test_quotes_around_the_whole_query_are_removed(quotes):
     ],
 )
 def test_the_answer_names_the_parts_of_the_query_that_were_not_used(query, unused):
-    result = JsonAgent([get_weather], model="offline").run(query)
+    result = JsonAgent([tool(get_weather, effect="read")], model="offline").run(query)
     assert "Rome" in str(result.answer) or "sunny" in str(result.answer)
     assert result.answer.endswith(f"I did not use this part of the query: {unused}.")
 
@@ -670,7 +670,8 @@ def test_the_verb_that_opens_a_request_is_not_a_value(verb):
 
 
 def test_the_parts_that_were_not_used_are_not_part_of_a_typed_answer():
-    assert JsonAgent([get_weather], model="offline", answer=list[str])("weather in Rome at 10:30") == ["sunny in Rome"]
+    agent = JsonAgent([tool(get_weather, effect="read")], model="offline", answer=list[str])
+    assert agent("weather in Rome at 10:30") == ["sunny in Rome"]
 
 
 @pytest.mark.parametrize(
@@ -722,3 +723,140 @@ def test_synonyms_of_common_words_choose_the_tool(query, name):
         offer("send_email", "", {"to": param("string")}),
     ]
     assert [call[0] for call in plan(query, tools)] == [name]
+
+
+def act(query, *functions, effect=None):
+    """Return the calls that an agent over the functions makes, and its answer."""
+    tools = [tool(function, effect=effect) if effect else function for function in functions]
+    model = OfflineModel(today=lambda: WEDNESDAY)
+    result = JsonAgent(tools, model=model, approve=lambda *_: True).run(query)
+    calls = [(each.call.name, json.loads(each.call.arguments)) for each in result.calls]
+    return [call for call in calls if call[0] != "final_answer"], str(result.answer)
+
+
+def deploy(service: str, environment: Literal["staging", "production"], version: str | None = None) -> str:
+    """Deploy a service."""
+    return f"{service} {environment} {version}"
+
+
+def cancel_event(event_id: str, notify: bool = True) -> str:
+    """Cancel an event."""
+    return f"{event_id} {notify}"
+
+
+def merge_pull_request(number: int, method: Literal["merge", "squash"] = "merge") -> str:
+    """Merge a pull request."""
+    return f"{number} {method}"
+
+
+def refund_order(order_id: str) -> str:
+    """Refund an order."""
+    return order_id
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def move_files(source: str, target: str) -> str:
+    """Move files."""
+    return f"{source} {target}"
+
+
+def list_orders(status: str | None = None) -> str:
+    """List the orders."""
+    return f"{status}"
+
+
+ACTING = [deploy, cancel_event, merge_pull_request, refund_order, add, move_files]
+
+
+@pytest.mark.parametrize("effect", [None, "write", "danger"])
+@pytest.mark.parametrize(
+    ("query", "call"),
+    [
+        ("Deploy billing v2.4.1 to staging", ("deploy", {"service": "billing", "environment": "staging", "version": "v2.4.1"})),
+        ("Deploy billing to staging, not production", ("deploy", {"service": "billing", "environment": "staging"})),
+        ("Cancel EV-2041 without notifying anybody", ("cancel_event", {"event_id": "EV-2041", "notify": False})),
+        ("Cancel EV-2041 but don't notify anybody", ("cancel_event", {"event_id": "EV-2041", "notify": False})),
+        ("Squash and merge 482", ("merge_pull_request", {"number": 482, "method": "squash"})),
+        ("Refund order A-55021", ("refund_order", {"order_id": "A-55021"})),
+        ("Add 2 and 3", ("add", {"a": 2, "b": 3})),
+        ("Move files from a.txt to b.txt", ("move_files", {"source": "a.txt", "target": "b.txt"})),
+    ],
+)  # fmt: skip
+def test_a_tool_that_may_write_is_called_where_every_word_has_its_place(query, call, effect):
+    assert act(query, *ACTING, effect=effect)[0] == [call]
+
+
+@pytest.mark.parametrize("effect", [None, "write", "danger"])
+@pytest.mark.parametrize(
+    ("query", "part"),
+    [
+        ("Refund 19.90 of order A-55021", "19.90"),
+        ("Refund half of order A-55021", "half"),
+        ("Cancel EV-2041 if nobody comes", "if nobody comes"),
+        ("Cancel EV-2041 at 18:00", "18:00"),
+        ("Please don't cancel EV-2041", "don't"),
+        ("Never merge 482", "Never"),
+        ("Cancel EV-2041 or EV-2042", "or"),
+        ("Deploy billing to staging at 22:00", "22:00"),
+        ("Add 2 plus 3 plus 4", "4"),
+    ],
+)
+def test_a_tool_that_may_write_is_not_called_while_a_part_of_the_query_has_no_place(query, part, effect):
+    calls, answer = act(query, *ACTING, effect=effect)
+    assert calls == []
+    assert f'the part "{part}"' in answer
+
+
+def test_a_tool_that_may_write_is_not_called_where_two_fillings_or_two_tools_are_equally_good():
+    def swap(first: str, second: str) -> str:
+        """Swap two shifts."""
+        return first + second
+
+    def cancel_trip(trip_id: str) -> str:
+        """Cancel a trip."""
+        return trip_id
+
+    calls, answer = act("Swap the shifts 'early' for 'late'", swap)
+    assert calls == []
+    assert "first or second ('early')" in answer
+    calls, answer = act("Cancel EV-2041", cancel_event, cancel_trip)
+    assert calls == []
+    assert "the tool" in answer
+
+
+@pytest.mark.parametrize("query", ["Do I have to cancel EV-2041?", "Is EV-2041 cancelled?", "How do I cancel EV-2041?"])
+def test_a_question_about_an_action_does_not_act(query):
+    assert act(query, *ACTING)[0] == []
+
+
+@pytest.mark.parametrize("query", ["Could you cancel EV-2041?", "Can you please cancel EV-2041?"])
+def test_a_request_in_the_form_of_a_question_acts(query):
+    assert act(query, *ACTING)[0] == [("cancel_event", {"event_id": "EV-2041"})]
+
+
+def test_a_question_prefers_a_tool_that_reads():
+    read = tool(list_orders, effect="read")
+    assert act("Which orders are there?", tool(refund_order, effect="danger"), read)[0] == [("list_orders", {})]
+
+
+@pytest.mark.parametrize(
+    "query", ["What is 2 plus 3?", "What is 2 + 3?", "How much is 2 plus 3?", "the sum of 2 and 3"]
+)
+def test_a_sum_in_a_question_goes_to_a_tool_with_two_numbers(query):
+    assert act(query, add)[0] == [("add", {"a": 2, "b": 3})]
+
+
+def test_a_tool_that_reads_is_called_with_what_fits_and_the_answer_names_the_rest():
+    def get_rent(city: str) -> str:
+        """Get the rent in a city."""
+        return "900"
+
+    calls, answer = act("Rent in Rome for 4 people", get_rent, effect="read")
+    assert calls == [("get_rent", {"city": "Rome"})]
+    assert "I did not use this part of the query: 4." in answer
+    assert act("Rent in Rome for 4 people", get_rent)[0] == []
+    assert act("Don't get the rent in Rome", get_rent, effect="read")[0] == []

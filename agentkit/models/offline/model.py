@@ -36,6 +36,9 @@ class OfflineModel:
     values that the query contains, and answers with the tools' results. It does not understand language, has no world
     knowledge and cannot chat.
 
+    A tool is called only if every word of its part of the query has a place in the call, and no other tool and no other
+    filling suits the words as well. A tool with `effect="read"` is called with what fits; the answer names the rest.
+
     Args:
         today: Returns the date that "tomorrow" is relative to.
     """
@@ -63,8 +66,8 @@ class OfflineModel:
         offered = request.tools.schemas("openai")
         tools = [tool for tool in offered if tool["function"]["name"] != FINAL_ANSWER]
         query, answered = _read_turn(request.messages)
-        writing = [name for name in request.tools if request.tools[name].effect not in (None, "read")]
-        planned = plan_calls("" if request.tool_choice == FINAL_ANSWER else query, tools, self._today(), writing)
+        effects = {name: request.tools[name].effect for name in request.tools}
+        planned = plan_calls("" if request.tool_choice == FINAL_ANSWER else query, tools, self._today(), effects)
         calls = [call for call in planned.calls if call not in [one[:2] for one in answered]]
         if not calls:
             text = compose_text(answered, planned, [tool["function"]["name"] for tool in tools])
@@ -118,9 +121,9 @@ def compose_text(answered: Sequence[AnsweredCall], planned: Plan, names: Sequenc
     for name, keys in planned.unsure.items():
         lines.append(
             f"I did not call {name}, which has side effects, because I am not certain of {', '.join(keys)}. "
-            "Please name the tool and put each value in quotes."
+            "Please name the tool, put each value in quotes, and leave the rest out."
         )
-    if planned.unused and (lines or planned.calls):
+    if planned.unused and (planned.calls or (lines and not planned.unsure)):
         lines.append(f"I did not use this part of the query: {', '.join(planned.unused)}.")
     known = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     return "\n".join(lines) or f"I found no tool that fits this query. The tools I have: {known or 'none'}."

@@ -17,24 +17,32 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, reduce
-from itertools import pairwise
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, reduce
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from ...tools.arguments.validation_errors import find_schemas, list_types
 from .words import (
+    BOUNDS,
+    CONDITIONS,
+    DENIALS,
     GENERIC,
+    LEADS,
     LEXICON,
+    NEGATIONS,
     PATTERNS,
+    QUANTITIES,
     STOP,
     Query,
     TextSpan,
     add_context,
+    is_change,
     is_listed_with,
     opens_request,
     parse_query,
+    to_concept,
     to_concepts,
 )
 
@@ -43,10 +51,27 @@ _FITS = {
     kind: [({*to_concepts(words)}, fits) for words, fits in rows.items()] for kind, rows in LEXICON["fits"].items()
 }
 _CODES = {of: [one.split(None, 1) for one in listed.split(",")] for of, listed in LEXICON["codes"].items()}
+_OPERATORS = {
+    word: [to_concept(sign) if sign.isalpha() else sign for sign in signs.split()]
+    for words, signs in LEXICON["operators"].items()
+    for word in to_concepts(words)
+}
+_ANTONYMS = {
+    to_concept(one): to_concept(other)
+    for pair in LEXICON["antonyms"].split(",")
+    for one, other in (pair.split(), pair.split()[::-1])
+}
+_SIGNS = {sign for signs in _OPERATORS.values() for sign in signs}
 _MAX_SCHEMA_DEPTH = 5
 """Levels of nested objects that are read; a schema may contain itself."""
 MIN_TOOL_SCORE = 1.2
 """The weight that the words of a query need for a tool."""
+VERB_BONUS = 1.0
+"""Added to the score of a tool whose name or description begins with the verb of the request."""
+NEAR = 0.8
+"""The share of the best score from which a tool is considered that uses more of the words."""
+READ_BONUS = 0.1
+"""Added in a question to the score of a tool that only reads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,12 +96,14 @@ class OfferedTool(NamedTuple):
     """An available tool: its name, its parameters, and the weight of each concept for it.
 
     `own` are the words that are not values: of its name and description, its parameters' names and their options.
+    `verbs` has the first word of its description, or of its name.
     """
 
     name: str
     params: Sequence[Param]
     weights: Mapping[str, float]
     own: frozenset[str]
+    verbs: frozenset[str] = frozenset()
 
     def is_meant(self, concepts: set[str]) -> bool:
         """Return whether the concepts include the tool's name, or enough of its words."""
@@ -97,7 +124,10 @@ def read_tool(definition: Mapping[str, Any]) -> OfferedTool:
     weights |= dict.fromkeys(name, 2.0) | {f"<{kind}>": 2.0 for p in needed for kind, fit in p.fits.items() if fit >= 2}
     if len(needed) == 1 and "rest" in needed[0].fits and "web" in weights:
         weights["<question>"] = MIN_TOOL_SCORE  # a web search suits any question
-    return OfferedTool(function["name"], params, {w: t * (0.2 if w in GENERIC else 1) for w, t in weights.items()}, own)
+    if sum(param.type in ("integer", "number") for param in needed) > 1:
+        weights |= {sign: 2.0 for word in own for sign in _OPERATORS.get(word, ())}
+    weights = {word: t * (0.2 if word in GENERIC else 1) for word, t in weights.items()}
+    return OfferedTool(function["name"], params, weights, own, frozenset((about or name)[:1]))
 
 
 def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:
@@ -118,32 +148,38 @@ def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -
     text = str(schema.get("description") or "")
     words = to_concepts(path[-1])
     one = {**schema, **schema_at(root, (*path, 0))} if is_list else schema
-    form = "date" if "YY" in text else ""
+    form = next((kind for kind, sign in (("date", "YY"), ("time", "HH")) if sign in text), "")
     hints = [c for c in to_concepts(f"{text} {schema.get('format', form)}") if c not in GENERIC.union(words)]
     units = to_concepts(" ".join(PATTERNS["measured"].findall(text)))
     cues = dict.fromkeys(words, max(len(words), 1) ** -0.5) | {c: 1.0 if c in units else 0.25 for c in hints}
-    *rows, (_, other) = _FITS.get(one["type"], [(set(), {})])
-    fits = next((fits for cues in (words, hints) for known, fits in rows if not known.isdisjoint(cues)), other)
+    *kinds, (_, other) = _FITS.get(one["type"], [(set(), {})])
+    fits = next((fits for cues in ([form], words, hints) for known, fits in kinds if not known.isdisjoint(cues)), other)
     fits = {} if one.get("enum") else {**fits, "array": 2.5} if is_list else fits
     listed = ([a] if a else PATTERNS["or"].split(b.strip()) for a, b in PATTERNS["examples"].findall(text))
     values = one.get("enum") or [example for examples in listed for example in examples if len(example) > 2]
     known: list[tuple[Sequence[str], Any]] = [(to_concepts(str(value)), value) for value in values]
     if "code" in text.lower():
-        known += [(to_concepts(name), code) for of in _CODES if of in text.lower() for code, name in _CODES[of]]
+        rows = [row for of in _CODES if of in text.lower() for row in _CODES[of]]
+        known += [(to_concepts(each), code) for code, name in rows for each in (code, name)]
         cues = {word: 0.0 for words, _ in known for word in words} | cues
     if one["type"] == "boolean":
         known = [(tuple(c for c in words if c not in GENERIC) or words, True)]
+        known += [((_ANTONYMS[word],), False) for word in words if word in _ANTONYMS]
     yield Param(path, one["type"], is_list, required, text, cues, fits, known)
 
 
 class Fit(NamedTuple):
-    """A value as the argument of a parameter, with its score and the part of the score that its context adds."""
+    """A value as the argument of a parameter, with its score and the part of the score that its context adds.
+
+    `denial` is where a word begins that denies the value ("not *Paris*"); such a value is never an argument.
+    """
 
     param: Param
     value: TextSpan
     argument: Any
     score: float
     cue: float
+    denial: int | None = None
 
 
 def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iterator[Fit]:
@@ -157,19 +193,33 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
             cue = sum(value.context.get(word, 0) * weight for word, weight in param.cues.items())
             cue += 0.8 * _names_itself(value.text, param)
             cue -= 0.1 * (value.kind in ("name", "phrase") and "<lead>" not in value.context)
-            yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"))
+            denial = None if value.kind == "rest" else query.find_denial(value.start, DENIALS, param.cues)
+            yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"), denial)
     mentioned = {word.value for word in query.words}
+    capitals = {word.start for word in query.words if query.text[word.start : word.end].isupper()}
     for known, argument in (one for one in param.known if mentioned.issuperset(one[0])):
         spoken = [w for w in query.words if w.text[0].isalnum() and (w.text not in STOP or w.value in known)]
         for words in zip(*(spoken[skip:] for skip in range(len(known))), strict=False):
-            if [word.value for word in words] == [*known]:
+            is_code = param.fits and argument == str(argument).upper() == "".join(known).upper()  # "IN" is not "in"
+            if [word.value for word in words] == [*known] and not (is_code and words[0].start not in capitals):
                 place = add_context(
                     query.make_span("name" if param.fits else "known", words[0].start, words[-1].end), query
                 )
                 score = 1.0 + (not param.fits) + (place.text.lower() == str(argument).lower()) + 0.1 * len(known)
-                denied = PATTERNS["negation"].search(query.text, max(0, place.start - 25), place.start)
                 score += min(0.5, sum(place.context.get(word, 0) * weight for word, weight in param.cues.items()) / 2)
-                yield Fit(param, place, False if argument is True and denied else argument, score, 1.0)
+                if argument is True:
+                    place, argument = _read_flag(place, query)
+                    yield Fit(param, place, argument, score, 1.0)
+                else:
+                    yield Fit(param, place, argument, score, 1.0, query.find_denial(place.start, DENIALS))
+
+
+def _read_flag(place: TextSpan, query: Query) -> tuple[TextSpan, bool]:
+    """Return the place of a flag with the word that negates it before or behind, and whether the flag is set."""
+    start = query.find_denial(place.start, NEGATIONS)
+    behind = next((word for word in query.words_in(place.end, place.end + 12) if word.text[0].isalpha()), None)
+    end = behind.end if behind and behind.text in NEGATIONS else place.end
+    return place._replace(start=place.start if start is None else start, end=end), start is None and end == place.end
 
 
 def _names_itself(text: str, param: Param) -> bool:
@@ -183,6 +233,9 @@ def _convert_value(param: Param, value: TextSpan) -> Any:
     given = value.value
     about = param.description
     match param.type, given:
+        case "integer" | "number", str():
+            bare = given.removeprefix("#")
+            return int(bare) if bare.isdecimal() else None
         case "integer", float():
             return None
         case "number", int() | float() if PATTERNS["share"].search(value.text) and not PATTERNS["share"].search(about):
@@ -203,18 +256,30 @@ GOOD_SCORE = 0.7
 MIN_CUE = 0.55
 """The part of the score that the context must add for an optional parameter."""
 OUTSIDE_PENALTY = 0.9
+NAME_PENALTY = 0.5
+"""Deducted from the score of an option that is a word of the tool's name."""
+MIN_CERTAIN_FIT = 0.35
+"""The least fit of a kind of value that makes the value certain."""
+TIE = 0.05
+"""Two fillings whose scores differ by less are equally good."""
 PRONOUN_PENALTY = 0.4
 """Deducted from the score of a value outside of the clause; the lesser one if a pronoun may refer to it."""
 
 
-class Task(NamedTuple):
-    """A part of a query, and the tool that it asks for."""
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A part of a query, and the tool that it asks for.
+
+    `is_tied` if its words suit another tool as well, `is_further` if it lists values for one more call.
+    """
 
     tool: OfferedTool
     query: Query
     start: int
     end: int
     suffixes: Sequence["Task"] = ()
+    is_tied: bool = False
+    is_further: bool = False
 
     def is_next(self, last: "Task", is_named: bool) -> bool:
         """Return whether this part asks for another call of the last task's tool; `is_named` if it names the tool."""
@@ -235,37 +300,135 @@ class Task(NamedTuple):
         )
 
     def _filled_params(self, least: float) -> set[Param]:
-        return {p for p, (fit, *_) in self._assign_values().items() if self._contains(fit) and fit.score >= least}
+        return {p for p, (fit, *_) in self.columns.items() if self._contains(fit) and fit.score >= least}
 
     def list_places(self) -> Iterator[int]:
         """Yield the positions in the text of the values that this part uses."""
-        for column in self._assign_values().values():
+        for column in self.columns.values():
             for fit in column:
                 yield from range_of(fit.value)
 
     def find_unsure(self) -> list[str]:
-        """Return the parameters whose values are uncertain, as "name (value)"; the tool itself as "the tool".
+        """Return what is uncertain: the tool as "the tool", values as "name (value)", and parts without a place.
 
-        A value is certain if this part contains it, the query has no unused value that suits the parameter too, and it
-        is not merely the rest of the text. The tool is certain if the words of this part name it, without the kinds
-        of the values.
+        The tool is certain if the words of this part name it, without the kinds of the values, and no other tool as
+        well. A value is certain if this part contains it in a form that suits the parameter, and no other filling is as
+        good. Every other word must be one of the tool's, or without content; what denies or limits has no such place.
         """
         words = {word for word in self.query.concepts_in(self.start, self.end) if not word.startswith("<")}
-        unsure = [] if self.tool.is_meant(words) else ["the tool"]
-        columns = self._assign_values()
-        fits = list(self.iter_fits())
-        taken = set(self.list_places())
-        for param, column in columns.items():
-            own = (fit for fit in fits if fit.param is param and self._contains(fit))
-            free = [fit for fit in own if taken.isdisjoint(range_of(fit.value))]
+        unsure = [] if self.is_further or (self.tool.is_meant(words) and not self.is_tied) else ["the tool"]
+        unread = self.find_unread()
+        for param, column in self.columns.items():
+            values = [range_of(fit.value) for fit in self.fits if fit.param is param]
+            is_open = any(word.start in value for word in unread for value in values)
             for fit in column:
-                if free or fit.value.kind == "rest" or not self._contains(fit):
+                if is_open or not self._is_certain(fit) or self._is_contradicted(fit):
                     unsure.append(f"{'.'.join(param.path)} ({fit.value.text})")
-        return unsure
+        return unsure + self._find_ties() + [f'the part "{part}"' for part in self._join_words(unread)]
+
+    def find_refusal(self) -> list[str]:
+        """Return the word at the start of this part that forbids the call: "*Don't* show the logs"."""
+        words = self.query.words_in(self.start, self.end)
+        opening = next((word for word in words if word.text in DENIALS or word.text not in STOP), None)
+        return [f'the part "{opening.text}"'] if opening and opening.text in DENIALS else []
+
+    def _find_ties(self) -> list[str]:
+        """Return the values that two parameters can have as well the one way as the other, as "a or b (value)"."""
+        scores = {(id(fit.param), fit.value.start): fit.score for fit in self.fits}
+        singles = [column[0] for column in self.columns.values() if len(column) == 1 and column[0].param.fits]
+        ties = [
+            (one, other.param)
+            for one, other in combinations(singles, 2)
+            if (there := scores.get((id(other.param), one.value.start))) is not None
+            and (here := scores.get((id(one.param), other.value.start))) is not None
+            and there + here >= one.score + other.score - TIE
+            and not self._are_in_order(one.value, other.value)
+        ]
+        ties += [
+            (fit, other.param)
+            for fit in singles
+            for other in self.fits
+            if other.value.start == fit.value.start
+            and other.param not in self.columns
+            and (other.param.required or other.cue >= MIN_CUE)
+            and other.score >= fit.score - TIE
+        ]
+        return [f"{'.'.join(fit.param.path)} or {'.'.join(param.path)} ({fit.value.text})" for fit, param in ties]
+
+    def _are_in_order(self, one: TextSpan, other: TextSpan) -> bool:
+        """Return whether two values stand in a list, or at the sides of an operator, in this order."""
+        between = self.query.text[one.end : other.start]
+        return one.start < other.start and (is_listed_with(one, other, self.query.text) or is_operator(between))
+
+    def _is_certain(self, fit: Fit) -> bool:
+        """Return whether a value is in this part, suits its parameter, and does not include the verb of the request."""
+        is_known = any(fit.argument == value for _, value in fit.param.known)
+        kind_fits = MIN_CERTAIN_FIT if is_known else fit.param.fits.get(fit.value.kind, MIN_CERTAIN_FIT)
+        opens = fit.value.kind in ("name", "phrase", "rest") and not self.query.words_in(self.start, fit.value.start)
+        return self._contains(fit) and kind_fits >= MIN_CERTAIN_FIT and not opens and fit.value.kind != "rest"
+
+    def _is_contradicted(self, fit: Fit) -> bool:
+        """Return whether this part has another option of the parameter too: "*off* ... on"."""
+        taken = set(self.list_places())
+        others = [
+            other for other in self.fits if other.param is fit.param and not (fit.param.fits or self._is_named(other))
+        ]
+        return any(other.argument != fit.argument and other.value.start not in taken for other in others)
+
+    def find_unread(self) -> list[TextSpan]:
+        """Return the words of this part that no value, no word of the tool and no word without content explains."""
+        read = set(self.list_read())
+        explained = STOP.union(_SIGNS, self.tool.own, *(param.cues for param in self.columns))
+        unread = []
+        for word in self.query.words_in(self.start, self.end):
+            if word.start in read or not word.text[0].isalnum():
+                continue
+            is_limit = self._limits(word, explained) and not (word.text == "but" and word.end + 1 in read)
+            if is_limit or {word.text, word.value}.isdisjoint(explained):
+                unread.append(word)
+        return unread
+
+    def _limits(self, word: TextSpan, explained: Container[str]) -> bool:
+        """Return whether a word denies, limits or conditions the request, where no parameter is for such a limit."""
+        if word.text in BOUNDS:
+            return not any(hint in explained and hint not in STOP for hint in LEADS[word.text][1:])
+        is_question = word.text == "when" and not self.query.words_in(self.start, word.start)
+        return word.text in DENIALS.union(CONDITIONS, QUANTITIES - self.tool.own) and not is_question
+
+    def list_read(self) -> Iterator[int]:
+        """Yield the positions of values that this part uses, denies ("*not Rome*") or changes ("from *3* to 5")."""
+        used = set(self.list_places())
+        yield from used
+        for fit in self._all_fits:
+            if fit.denial is not None and fit.param in self.columns:
+                yield from range(fit.denial, fit.value.end)
+        for one, other in pairwise(self.query.values):
+            if other.start in used and is_change(one, other, self.query.text):
+                yield from range_of(one)
+
+    def _join_words(self, words: Sequence[TextSpan]) -> list[str]:
+        """Return the parts of the text that the words form: whole values, and words side by side."""
+        spans: list[tuple[int, int]] = []
+        for word in words:
+            holding = (value for value in self.query.values if value.kind != "phrase" and word.start in range_of(value))
+            place = next(holding, word)
+            if spans and place.start <= spans[-1][1] + 1:
+                spans[-1] = (spans[-1][0], max(place.end, spans[-1][1]))
+            else:
+                spans.append((place.start, place.end))
+        return [self.query.text[start:end] for start, end in spans]
+
+    def is_complete(self) -> bool:
+        """Return whether each required parameter has a value, and each word of this part has a place."""
+        return all(param in self.columns for param in self.tool.params if param.required) and not self.find_unread()
+
+    def _is_named(self, fit: Fit) -> bool:
+        """Return whether the value is an option that the tool's name contains, such as "merge" of `merge_request`."""
+        return not fit.param.fits and set(to_concepts(fit.value.text)) <= set(to_concepts(self.tool.name))
 
     def build_calls(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the arguments of each call that this part asks for, or the missing required names."""
-        columns = self._assign_values()
+        columns = self.columns
         if missing := [".".join(p.path) for p in self.tool.params if p.required and p not in columns]:
             return [], missing
         spread = {p: column for p, column in columns.items() if not p.is_list or column[0].value.kind == "array"}
@@ -277,9 +440,10 @@ class Task(NamedTuple):
                 place[param.path[-1]] = arguments[min(index, len(column) - 1)] if param in spread else arguments
         return calls, []
 
-    def _assign_values(self) -> dict[Param, list[Fit]]:
+    @cached_property
+    def columns(self) -> Mapping[Param, Sequence[Fit]]:
         """Return each parameter's values in order: the best fit each, then unused values that are listed with it."""
-        ranked = sorted(self.iter_fits(), key=lambda fit: (not self._contains(fit), -fit.score, fit.value.start))
+        ranked = sorted(self.fits, key=lambda fit: (not self._contains(fit), -fit.score, fit.value.start))
         columns: dict[Param, list[Fit]] = {param: [] for param in self.tool.params}
         taken: set[int] = set()
         for is_first in (True, False):
@@ -288,13 +452,25 @@ class Task(NamedTuple):
                 places = range(fit.value.start, fit.value.end)
                 text = self.query.text
                 is_listed = any(is_listed_with(one.value, fit.value, text) for one in column)
-                is_next = is_listed and not is_first if column else is_first != self._is_loose(fit)
+                if column:
+                    is_next = is_listed and not (is_first or self._is_named(fit))
+                else:
+                    is_next = is_first != self._is_loose(fit)
                 if is_next and taken.isdisjoint(places):
                     column.append(fit)
                     taken.update(places)
         return {param: sorted(fits, key=lambda fit: fit.value.start) for param, fits in columns.items() if fits}
 
-    def iter_fits(self) -> Iterator[Fit]:
+    @cached_property
+    def fits(self) -> Sequence[Fit]:
+        """The fits with a sufficient score that no word denies."""
+        return [fit for fit in self._all_fits if fit.denial is None]
+
+    @cached_property
+    def _all_fits(self) -> Sequence[Fit]:
+        return list(self._iter_fits())
+
+    def _iter_fits(self) -> Iterator[Fit]:
         """Yield the fits with a sufficient score; from outside this part, at a penalty, for required ones only."""
         loss = PRONOUN_PENALTY if PATTERNS["pronoun"].search(self.query.text, self.start, self.end) else OUTSIDE_PENALTY
         values = list(self._iter_values())
@@ -302,6 +478,7 @@ class Task(NamedTuple):
             for fit in score_values(param, values, self.query):
                 is_inside = self._contains(fit) or any(suffix._contains(fit) for suffix in self.suffixes)
                 fit = fit if is_inside else fit._replace(score=fit.score - loss)
+                fit = fit._replace(score=fit.score - NAME_PENALTY) if self._is_named(fit) else fit
                 if fit.score >= MIN_SCORE and (
                     param.required or (is_inside and (fit.cue >= MIN_CUE or self._is_loose(fit)))
                 ):
@@ -321,6 +498,8 @@ class Task(NamedTuple):
                 yield self.query.make_span("phrase", start, end, value.context)
             elif value.kind == "name" and others and opens_request(self.query.text, value.start):
                 yield self.query.make_span("name", others[0].start, value.end, value.context)
+            elif value.kind == "expression" and not any("expression" in param.fits for param in self.tool.params):
+                yield from self.query.read_operands(value) or [value]
             elif value.kind != "phrase" and (others or value.kind != "name"):
                 yield value
         words = [word for word in self.query.words_in(self.start, self.end) if word.text[0].isalnum()]
@@ -329,6 +508,12 @@ class Task(NamedTuple):
 
     def _contains(self, fit: Fit) -> bool:
         return self.start <= fit.value.start < self.end
+
+
+def is_operator(text: str) -> bool:
+    """Return whether a text is a sign between two numbers, in words or not: "plus", "divided by"."""
+    words = [word for word in to_concepts(text) if word not in STOP]
+    return text.strip() in _SIGNS or (len(words) == 1 and words[0] in _SIGNS.union(_OPERATORS))
 
 
 def range_of(value: TextSpan) -> range:
@@ -357,26 +542,27 @@ class Plan(NamedTuple):
 
 
 def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | None = None) -> list[Call]:
-    """Return the calls, as (tool name, arguments), that `query` asks for; `tools` are OpenAI tool dicts."""
-    return plan_calls(query, tools, today or datetime.date.today()).calls
+    """Return the calls, as (tool name, arguments), that `query` asks for; `tools` are OpenAI dicts that only read."""
+    names = [tool.get("function", tool)["name"] for tool in tools]
+    return plan_calls(query, tools, today or datetime.date.today(), dict.fromkeys(names, "read")).calls
 
 
 def plan_calls(
-    query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date, writing: Collection[str] = ()
+    query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date, effects: Mapping[str, str | None]
 ) -> Plan:
     """Plan the calls of a query; `today` is the date that "tomorrow" is relative to.
 
-    The tools named in `writing` have side effects; they are called with certain arguments only.
+    A tool is called with certain arguments only, unless `effects` states that the tool of this name only reads.
     """
     read = parse_query(query, today)
-    tasks = _find_tasks(read, *_read_tools(json.dumps(list(tools))))
+    tasks = _find_tasks(read, *_read_tools(json.dumps(list(tools))), effects)
     result = Plan([], {}, {}, _find_unused(read, tasks))
     for task in tasks:
         name = task.tool.name
         calls, missing = task.build_calls()
         if missing:
             result.missing[name] = missing
-        elif name in writing and (unsure := task.find_unsure()):
+        elif unsure := task.find_refusal() if effects.get(name) == "read" else task.find_unsure():
             result.unsure[name] = unsure
         else:
             result.calls.extend(call for arguments in calls if (call := (name, arguments)) not in result.calls)
@@ -385,7 +571,7 @@ def plan_calls(
 
 def _find_unused(query: Query, tasks: Sequence[Task]) -> list[str]:
     """Return the values of a query that no task uses, and the requests that no tool matches."""
-    used = {place for task in tasks for place in task.list_places()}
+    used = {place for task in tasks for place in task.list_read()}
     own = {word for task in tasks for word in (*task.tool.weights, *task.tool.own)}.union(GENERIC) - STOP
     found: list[str] = []
     for start, end in _split_clauses(query) if tasks else ():
@@ -412,7 +598,7 @@ def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the properties of an object schema that a text contains; {} if several values fit one equally well."""
     tool = read_tool({"name": "", "parameters": {**schema, "required": ()}})
     task = Task(tool, parse_query(text, datetime.date.today()), 0, len(text))
-    fits = sorted(task.iter_fits(), key=lambda fit: fit.score)
+    fits = sorted(task.fits, key=lambda fit: fit.score)
     (calls, _) = task.build_calls()
     best = {fit.param: fit for fit in fits}
     rivals = [fit for fit in fits if not fit.param.is_list and fit.score == best[fit.param].score]
@@ -427,25 +613,72 @@ def _read_tools(definitions: str) -> tuple[Sequence[OfferedTool], Mapping[str, f
     return tools, {word: math.log(1 + len(tools) / count) for word, count in counts}
 
 
-def _find_tasks(query: Query, tools: Sequence[OfferedTool], rarity: Mapping[str, float]) -> list[Task]:
+def _score_tools(
+    query: Query,
+    start: int,
+    end: int,
+    tools: Sequence[OfferedTool],
+    rarity: Mapping[str, float],
+    effects: Mapping[str, str | None],
+    mentioned: Collection[str],
+) -> list[float]:
+    """Return how well the `mentioned` concepts of a clause suit each tool; a question asks for no tool that writes."""
+    scores = [math.fsum(tool.weights.get(word, 0) * rarity.get(word, 0) for word in mentioned) for tool in tools]
+    words = [word for word in query.words_in(start, end) if word.text[0].isalnum() and word.text not in STOP]
+    opening = words[0].value if words else ""
+    text = query.text[start:end].strip()
+    asks = text.endswith("?") and not PATTERNS["polite"].search(text)
+    is_question = asks and bool(PATTERNS["question"].search(text))
+    for at, tool in enumerate(tools):
+        effect = effects.get(tool.name)
+        is_writing = effect is None and is_question and not tool.verbs.isdisjoint(mentioned)
+        if asks and (is_writing or effect not in (None, "read")):
+            scores[at] = 0.0
+        elif scores[at]:
+            scores[at] += VERB_BONUS * (opening in tool.verbs and not asks) + READ_BONUS * (asks and effect == "read")
+    return scores
+
+
+def _find_tasks(
+    query: Query, tools: Sequence[OfferedTool], rarity: Mapping[str, float], effects: Mapping[str, str | None]
+) -> list[Task]:
     """Return the parts of the query, each with its tool; [] if no tool fits."""
     tasks: list[Task] = []
     for start, end in _split_clauses(query) if tools else ():
         mentioned = query.concepts_in(start, end)
-        scores = [math.fsum(tool.weights.get(word, 0) * rarity.get(word, 0) for word in mentioned) for tool in tools]
+        scores = _score_tools(query, start, end, tools, rarity, effects, mentioned)
         best = tools[scores.index(max(scores))]
         last = tasks[-1] if tasks else None
-        if not last or (best.is_meant(mentioned) and max(scores) > scores[tools.index(last.tool)]):
+        named = {word for word in mentioned if not word.startswith("<")}
+        if not last or (best.is_meant(named) and max(scores) > scores[tools.index(last.tool)]):
             tasks.append(Task(best, query, start, end))
-        elif (task := Task(last.tool, query, start, end)).is_next(
+        elif (task := Task(last.tool, query, start, end, is_further=True)).is_next(
             last, is_named := "another" in mentioned or last.tool.is_meant(mentioned)
         ):
             if is_named or not task.asks_for_other():
                 tasks.append(task)
         else:
-            tasks[-1] = last._replace(end=end)
-            tasks[:-1] = [t._replace(suffixes=[*t.suffixes, task]) if t.tool is last.tool else t for t in tasks[:-1]]
+            tasks[-1] = replace(last, end=end)
+            tasks[:-1] = [replace(t, suffixes=[*t.suffixes, task]) if t.tool is last.tool else t for t in tasks[:-1]]
+    tasks = [_choose_tool(task, tools, rarity, effects) for task in tasks]
     return tasks if any(task.tool.is_meant(query.concepts_in(0, len(query.text))) for task in tasks) else []
+
+
+def _choose_tool(
+    task: Task, tools: Sequence[OfferedTool], rarity: Mapping[str, float], effects: Mapping[str, str | None]
+) -> Task:
+    """Return the task with the one tool of those that its words suit about equally well that uses all of its words."""
+    named = {word for word in task.query.concepts_in(task.start, task.end) if not word.startswith("<")}
+    scores = _score_tools(task.query, task.start, task.end, tools, rarity, effects, named)
+    best = scores[tools.index(task.tool)]
+    if task.is_further or not best:
+        return task
+    equal = [tool for tool, score in zip(tools, scores, strict=True) if score >= best - TIE and tool is not task.tool]
+    if task.is_complete():
+        return replace(task, is_tied=any(replace(task, tool=tool).is_complete() for tool in equal))
+    near = [tool for tool, score in zip(tools, scores, strict=True) if score >= best * NEAR and tool is not task.tool]
+    others = [other for tool in near if (other := replace(task, tool=tool)).is_complete()]
+    return others[0] if len(others) == 1 else replace(task, is_tied=bool(equal))
 
 
 def _split_clauses(query: Query) -> list[tuple[int, int]]:

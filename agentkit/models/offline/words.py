@@ -8,7 +8,7 @@ knowledge of English is in `lexicon.toml`: its table `values` has the patterns o
 import datetime
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.resources import files
@@ -19,7 +19,12 @@ from ...tools.arguments.json_text import parse_lenient
 
 LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
-STOP = frozenset(LEXICON["stop"].split())
+DENIALS = frozenset(LEXICON["denials"].split())
+NEGATIONS = DENIALS.union(LEXICON["negations"].split())
+CONDITIONS = frozenset(LEXICON["conditions"].split())
+QUANTITIES = frozenset(LEXICON["quantities"].split())
+BOUNDS = frozenset(LEXICON["bounds"].split())
+STOP = DENIALS.union(CONDITIONS, QUANTITIES, LEXICON["stop"].split())
 MAX_QUERY_CHARS = 1000
 MAX_QUERY_VALUES = 60
 """Limits of what is read: the request of a long text is at its start."""
@@ -51,7 +56,7 @@ def to_concepts(text: str) -> tuple[str, ...]:
 GENERIC = {word for word in STOP if to_concept(word) == word}
 """Concepts too general to choose a tool or a parameter by."""
 _COUNT_HINTS = to_concepts("quantity count number limit")  # implied by a word after a number
-_LEADS = {word: ("<lead>", *to_concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
+LEADS = {word: ("<lead>", *to_concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
 
 
 class TextSpan(NamedTuple):
@@ -69,6 +74,7 @@ class TextSpan(NamedTuple):
 
 
 _CLOSING_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "«": "»", "„": "“"}
+_LITERAL_KINDS = frozenset({"quoted", "code", "version", "path", "url", "email"})
 START = TextSpan("", "", "", 0, 0)
 
 
@@ -84,13 +90,14 @@ class Query(NamedTuple):
         return [word for word in self.words if start <= word.start < end]
 
     def concepts_in(self, start: int, end: int) -> set[str]:
-        """Return the concepts of a span's words, without numbers and quotations, and the `<kinds>` of its values."""
+        """Return the concepts of a span's words, without those of literal values, and the `<kinds>` of its values."""
         values = [value for value in self.values if start <= value.start < end]
-        quoted = {n for value in values if value.kind == "quoted" for n in range(value.start, value.end)}
+        literal = {n for value in values if value.kind in _LITERAL_KINDS for n in range(value.start, value.end)}
         words = {
-            word.value for word in self.words_in(start, end) if word.text[0].isalpha() and word.start not in quoted
+            word.value for word in self.words_in(start, end) if word.text[0].isalpha() and word.start not in literal
         }
-        return words.union(f"<{value.kind}>" for value in values)
+        signs = {sign for value in values if value.kind == "expression" for sign in value.text if not sign.isalnum()}
+        return words.union(signs, (f"<{value.kind}>" for value in values))
 
     def widen(self, start: int, end: int) -> tuple[int, int]:
         """Return the span extended to whole words with hyphens or underscores, such as `payment-api`."""
@@ -99,6 +106,29 @@ class Query(NamedTuple):
         while end < len(self.text) and (self.text[end].isalnum() or self.text[end] in "-_"):
             end += 1
         return start, end
+
+    def find_denial(self, start: int, denials: Container[str], between: Container[str] = ()) -> int | None:
+        """Return where a word of `denials` begins that denies what begins at `start`; None if there is no such word.
+
+        Only words without content, or with a concept of `between`, may stand in between.
+        """
+        for word in reversed(self.words_in(0, start)):
+            if word.text in denials:
+                return int(word.start)
+            if word.text not in STOP and word.value not in between and word.text not in _CLOSING_QUOTES:
+                return None
+        return None
+
+    def read_operands(self, value: TextSpan) -> list[TextSpan]:
+        """Return the numbers of an arithmetic expression of one operation, in order; [] for any other expression."""
+        numbers = [*PATTERNS["operand"].finditer(value.text)]
+        if len(PATTERNS["operand"].sub("", value.text).split()) != 1 or len(numbers) != 2:
+            return []
+        spans = [(value.start + each.start(), value.start + each.end()) for each in numbers]
+        return [
+            self.make_span("number", *span)._replace(value=_parse_number(each, datetime.date.min))
+            for span, each in zip(spans, numbers, strict=True)
+        ]
 
     def make_span(self, kind: str, start: int, end: int, context: Mapping[str, float] | None = None) -> TextSpan:
         """Return a span of the text as a value."""
@@ -131,10 +161,17 @@ def _strip_quotes(text: str) -> str:
 
 
 def is_listed_with(one: TextSpan, other: TextSpan, text: str) -> bool:
-    """Return whether two values are neighbours in a list, as in "1, 2 and 3"."""
-    start = min(one.end, other.end)
-    end = max(one.start, other.start)
-    return one.kind == other.kind and 0 <= end - start < 15 and bool(PATTERNS["beside"].fullmatch(text, start, end))
+    """Return whether two values are neighbours in a list, as in "1, 2 and 3", but not in "from 1 to 2"."""
+    one, other = sorted((one, other), key=lambda value: value.start)
+    is_alike = one.kind == other.kind or {one.kind, other.kind} == {"code", "version"}
+    is_near = is_alike and 0 <= other.start - one.end < 15 and not is_change(one, other, text)
+    return is_near and bool(PATTERNS["beside"].fullmatch(text, one.end, other.start))
+
+
+def is_change(one: TextSpan, other: TextSpan, text: str) -> bool:
+    """Return whether two values are a start and an end: "from 3 to 5"."""
+    is_from = text[: one.start].rstrip("\"'“‘` ").lower().endswith("from")
+    return is_from and one.kind == other.kind and text[one.end : other.start].strip("\"'”’` ").lower() == "to"
 
 
 def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSpan:
@@ -147,12 +184,13 @@ def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSp
         takewhile(lambda w: w.text not in STOP and w.text[0].isalnum(), query.words_in(value.end, MAX_QUERY_CHARS)[:3])
     )
     heads = ("from" if word.text[0].isdigit() else word.text for word in before)
-    leads = (_LEADS.get(f"{value.kind}_{head}", _LEADS.get(head, ())) for head in heads)
+    leads = (LEADS.get(f"{value.kind}_{head}", LEADS.get(head, ())) for head in heads)
     near = dict.fromkeys(_COUNT_HINTS, 0.6) if value.kind == "number" and after else {}
     near |= dict.fromkeys(next(filter(None, leads), ()), 0.7)
     named = inside if value.kind in ("name", "phrase") else ()
     behind = 1.1 if value.kind == "number" else 0.8  # a unit is behind its number, any other word before its value
-    for words, weight in ((before, 1.1), (named, 1.1), (after, behind)):
+    is_owner = value.kind in _LITERAL_KINDS and any(word.text == "of" for word in before[:2])  # "the *price* of A-1"
+    for words, weight in ((before, 0.5 if is_owner else 1.1), (named, 1.1), (after, behind)):
         for away, word in enumerate(word for word in words if word.text not in STOP):
             near[word.value] = max(near.get(word.value, 0), weight / (1 + 0.25 * away))
     return value._replace(context=near)
