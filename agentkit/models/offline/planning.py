@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ...tools.arguments.validation_errors import find_schemas, list_types
 from .words import (
     BOUNDS,
-    CONDITIONS,
+    CONDITION_WORDS,
     DENIALS,
     GENERIC,
     LEADS,
@@ -393,7 +393,7 @@ class Task:
         if word.text in BOUNDS:
             return not any(hint in explained and hint not in STOP for hint in LEADS[word.text][1:])
         is_question = word.text == "when" and not self.query.words_in(self.start, word.start)
-        return word.text in DENIALS.union(CONDITIONS, QUANTITIES - self.tool.own) and not is_question
+        return word.text in DENIALS.union(CONDITION_WORDS, QUANTITIES - self.tool.own) and not is_question
 
     def list_read(self) -> Iterator[int]:
         """Yield the positions of values that this part uses, denies ("*not Rome*") or changes ("from *3* to 5")."""

@@ -21,10 +21,10 @@ LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.tom
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
 DENIALS = frozenset(LEXICON["denials"].split())
 NEGATIONS = DENIALS.union(LEXICON["negations"].split())
-CONDITIONS = frozenset(LEXICON["conditions"].split())
+CONDITION_WORDS = frozenset(LEXICON["conditions"].split())
 QUANTITIES = frozenset(LEXICON["quantities"].split())
 BOUNDS = frozenset(LEXICON["bounds"].split())
-STOP = DENIALS.union(CONDITIONS, QUANTITIES, LEXICON["stop"].split())
+STOP = DENIALS.union(CONDITION_WORDS, QUANTITIES, LEXICON["stop"].split())
 MAX_QUERY_CHARS = 1000
 MAX_QUERY_VALUES = 60
 """Limits of what is read: the request of a long text is at its start."""
