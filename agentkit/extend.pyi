@@ -102,7 +102,10 @@ from .sessions.journal.location import without_scheme as without_scheme
 from .sessions.journal.maintenance import Mark as Mark
 from .sessions.journal.maintenance import delete_conversation as delete_conversation
 from .sessions.journal.maintenance import find_problems as find_problems
+from .sessions.journal.maintenance import list_conversations as list_conversations
+from .sessions.journal.maintenance import name_conversations as name_conversations
 from .sessions.journal.maintenance import read_mark as read_mark
+from .sessions.journal.maintenance import rename_conversation as rename_conversation
 from .sessions.journal.maintenance import salvage as salvage
 from .sessions.journal.run_info import inner_runs as inner_runs
 from .sessions.journal.setup import Setup as Setup
@@ -117,6 +120,7 @@ from .sessions.journal.store import make_busy_error as make_busy_error
 from .sessions.journal.writer import JournaledConversation as JournaledConversation
 from .sessions.records import ConversationCut as ConversationCut
 from .sessions.records import ConversationNamed as ConversationNamed
+from .sessions.records import ConversationTitled as ConversationTitled
 from .sessions.records import MessageWritten as MessageWritten
 from .sessions.records import Record as Record
 from .sessions.records import RunBegun as RunBegun
@@ -136,7 +140,6 @@ from .sessions.records import to_line as to_line
 from .sessions.session import StoredConversation as StoredConversation
 from .sessions.session import find_conversation as find_conversation
 from .sessions.session import frames_of_journaled_run as frames_of_journaled_run
-from .sessions.session import list_conversations as list_conversations
 from .sessions.session import read_saved as read_saved
 from .tools.definition import Definition as Definition
 from .tools.execution.call import BoundCall as BoundCall

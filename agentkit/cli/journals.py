@@ -237,7 +237,7 @@ def replay_command(
 
 
 DEFAULT_JOURNAL = Path("runs.db")
-LISTED_FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen")
+LISTED_FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen", "title")
 RUN_OPTIONS = ("html", "export", "delete")
 JOURNAL_OPTIONS = ("prune", "check", "salvage")
 """The options of `agentkit runs` that need a run, and those about the whole journal."""
@@ -398,7 +398,8 @@ def _find_action(run_id: str | None, options: Mapping[str, Any]) -> str:
 
 def _print_runs(listed: list[Any], if_empty: str) -> None:
     for run in listed:
-        query = escape_unprintable(" ".join(mask(run.query).split()), 60)
+        words = f"{run.title}: {run.query}" if run.title else run.query
+        query = escape_unprintable(" ".join(mask(words).split()), 60)
         last = escape_unprintable(mask(run.error or run.last), 100)
         state = f"{escape_unprintable(run.id)}  {escape_unprintable(run.state):<11}"
         click.echo(f"{state}  {format_age(run.age):>4}  {query}\n    {last}")

@@ -51,6 +51,13 @@ class ConversationNamed(NamedTuple):
     conversation: int = 0
 
 
+class ConversationTitled(NamedTuple):
+    """A person gave a conversation a title; "" removes it."""
+
+    title: str
+    conversation: int = 0
+
+
 class MessageWritten(NamedTuple):
     """The message `body` at index `place` of a conversation, whose places are written without gaps."""
 
@@ -199,6 +206,7 @@ class DecisionMade(NamedTuple):
 Record: TypeAlias = (
     RunBegun
     | ConversationNamed
+    | ConversationTitled
     | MessageWritten
     | ConversationCut
     | TextStored
@@ -217,6 +225,7 @@ Record: TypeAlias = (
 KINDS: Mapping[Any, tuple[str, Mapping[str, str]]] = {
     RunBegun: ("run", {"run": "id"}),
     ConversationNamed: ("name", {}),
+    ConversationTitled: ("title", {}),
     MessageWritten: ("message", {"body": "message"}),
     ConversationCut: ("truncate", {}),
     TextStored: ("cut", {"body": "text"}),
@@ -381,6 +390,7 @@ class Conversation:
 
     key: int
     name: str | None = None
+    title: str = ""
     bodies: list[str] = field(default_factory=list)
     digests: list[int | None] = field(default_factory=list)
     texts: dict[str, TextStored] = field(default_factory=dict)
@@ -487,6 +497,8 @@ class Stored:
                     self.conversation(self.names[name]).name = None
                 self.names[name] = key
                 self.conversation(key).name = name
+            case ConversationTitled(title, key):
+                self.conversation(key).title = title
             case StepWithdrawn(step, call, run):
                 self.steps[run or self.last].pop((step, call), None)
             case RunBegun():

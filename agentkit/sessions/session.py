@@ -26,7 +26,6 @@ from ..core.flow import Listener, Policy
 from ..core.host import find_versions
 from ..core.labels import DEVELOPER, USER, CallOrigin, Label, delimit, new_delimiter_id, with_label
 from ..core.lazy_names import display_with
-from ..core.masking import mask
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from ..core.parts import Content
 from ..core.pending import Pending, Question, calls_to_decide, questions_to_answer
@@ -39,7 +38,7 @@ from ..policies.pending import Given, PendingInputs
 from ..policies.taint.hidden import show_waiting
 from ..tools.results.result_text import render_result
 from ..views.frames import Frame, frames_of_stored_run
-from .journal import JournaledRun, runs
+from .journal import JournaledRun
 from .journal.location import Journal, Place, absolute_place, show_place
 from .journal.maintenance import (
     Mark,
@@ -553,17 +552,6 @@ def _nothing_open(answers: Given) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationInfo:
-    """A named conversation: its key, as in `RunInfo`, its first query, and the time and the state of its last run."""
-
-    key: int
-    name: str
-    title: str
-    seen: float
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
 class StoredConversation:
     """A conversation of a journal with its runs, the oldest first.
 
@@ -586,17 +574,6 @@ class StoredConversation:
         if run is not self.runs[-1] or run.run.state != "paused":
             return ()
         return [entry.masked() for entry in self.session.pending]
-
-
-def list_conversations(store: Place) -> list[ConversationInfo]:
-    """Return the named conversations of a journal, the newest first; secrets masked."""
-    names = name_conversations(store)
-    found: dict[str, ConversationInfo] = {}
-    for run in sorted(runs(store), key=lambda run: run.begun):
-        if name := names.get(run.conversation):
-            title = found[name].title if name in found else mask(run.query)
-            found[name] = ConversationInfo(run.conversation, name, title, run.seen, run.state)
-    return sorted(found.values(), key=lambda info: info.seen, reverse=True)
 
 
 def find_conversation(conversation: str | int, store: Place) -> StoredConversation | None:

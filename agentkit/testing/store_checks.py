@@ -13,6 +13,7 @@ from ..sessions.journal.store import Lease, RunFilter, Store
 from ..sessions.records import (
     ConversationCut,
     ConversationNamed,
+    ConversationTitled,
     MessageWritten,
     Record,
     RunBegun,
@@ -97,6 +98,8 @@ def whole_run(key: int) -> list[Record]:
     return [
         first,
         ConversationNamed(f"name {key}", key),
+        ConversationTitled("A first title", key),
+        ConversationTitled("Ada's refund \u00fc", key),
         MessageWritten(0, '{"role":"system","content":"Be brief."}', key),
         MessageWritten(1, '{"role":"user","content":"Go \\u2028 \\u00fc \\u0000"}', key),
         StepBegun(1, "", "model", None, 7, 1.5, **of_first),
@@ -141,6 +144,7 @@ def check_records(store: Store, make_store: MakeStore) -> None:
             promise(new.messages == old.messages, f"the last message of each place is returned, in order{where}")
             promise(new.read_texts() == old.read_texts(), f"the texts are returned, but for removed ones{where}")
             promise((new.state, new.name) == (old.state, old.name), f"the last state and the name are returned{where}")
+            promise(new.title == old.title, f"the last title is returned{where}")
             promise({**found.steps} == {**expected.steps}, f"the steps are returned, but for withdrawn ones{where}")
             promise(found.setups == expected.setups, f"the setups are returned{where}")
             listed = {
@@ -153,6 +157,9 @@ def check_records(store: Store, make_store: MakeStore) -> None:
         other.close()
     store.append([*written[:2]])
     promise(entries(store, key) == listed, "a write may be repeated")
+    store.append([ConversationTitled("", key)])
+    titled = fold(store.records(key, kinds=(ConversationTitled,)))
+    promise(titled.conversation(key).title == "", "an empty title removes the title")
 
 
 def check_atomic(store: Store, make_store: MakeStore) -> None:  # noqa: ARG001

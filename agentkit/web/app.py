@@ -134,6 +134,7 @@ class Page:
             Route("/threads", self.threads),
             Route("/threads/{thread}", self.thread),
             Route("/threads/{thread}", self.delete, methods=["DELETE"]),
+            Route("/threads/{thread}/title", self.rename, methods=["PUT"]),
             Route("/threads/{thread}/version", self.version),
             Route("/threads/{thread}/events", self.events),
             Route("/threads/{thread}/stop", self.stop, methods=["POST"]),
@@ -177,6 +178,15 @@ class Page:
             await self._threads.delete(user_of(request.scope), request.path_params["thread"])
         except BusyError as error:
             return JSONResponse(encode_error(mask(str(error))), status_code=409)
+        return Response(status_code=204)
+
+    async def rename(self, request: Request) -> Response:
+        try:
+            body = json.loads(await request.body())
+            title: Any = body.get("title") if isinstance(body, dict) else None
+            await self._threads.rename(user_of(request.scope), request.path_params["thread"], title)
+        except (InputError, DefinitionError, ValueError) as error:
+            return JSONResponse(encode_error(mask(str(error))), status_code=422)
         return Response(status_code=204)
 
     async def version(self, request: Request) -> Response:
@@ -417,14 +427,14 @@ OPEN_PREFIX = "/assets/"
 """The path of files without anything private, which need no token."""
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
 REPORT_HEADERS = {
-    "Content-Security-Policy": "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
     "Cache-Control": "no-store",
 }
 """A report has a policy of its own, which admits its style and its one script and loads nothing."""

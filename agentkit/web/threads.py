@@ -33,8 +33,10 @@ from ..extend import (
     list_conversations,
     mask,
     mask_data,
+    name_conversations,
     opened_store,
     read_mark,
+    rename_conversation,
     runs,
     show,
 )
@@ -414,6 +416,7 @@ def _request_of(event: ModelAsked) -> Json:
 
 
 MAX_LISTED_RUNS = 200
+MAX_LISTED_THREADS = 200
 RUN_PREFIX = "run:"
 """Begins the id of a conversation that has no name: the id of one of its runs follows."""
 
@@ -431,15 +434,13 @@ def name_thread(user: str, thread: str) -> str:
 
 def keys_of_user(store: Place, user: str) -> set[int]:
     """Return the keys of a user's conversations, as in `RunInfo.conversation`."""
-    return {info.key for info in list_conversations(store) if info.name.startswith(name_thread(user, ""))}
+    return {key for key, name in name_conversations(store).items() if name.startswith(name_thread(user, ""))}
 
 
 def list_stored_runs(store: Place, user: str = "") -> list[Json]:
     """Return what the page lists of the runs of a journal, or of those of a user, the newest first."""
-    if not user:
-        return [describe_run(run) for run in runs(store, limit=MAX_LISTED_RUNS)]
-    own = keys_of_user(store, user)
-    return [describe_run(run) for run in runs(store) if run.conversation in own][:MAX_LISTED_RUNS]
+    own = keys_of_user(store, user) if user else None
+    return [describe_run(run) for run in runs(store, conversations=own, limit=MAX_LISTED_RUNS)]
 
 
 def list_threads(store: Place, user: str = "") -> list[Json]:
@@ -447,8 +448,7 @@ def list_threads(store: Place, user: str = "") -> list[Json]:
     prefix = name_thread(user, "")
     return [
         {"id": info.name.removeprefix(prefix), "title": info.title, "at": info.seen, "state": info.state}
-        for info in list_conversations(store)
-        if info.name.startswith(prefix)
+        for info in list_conversations(store, beginning=prefix, limit=MAX_LISTED_THREADS)
     ]
 
 
@@ -532,6 +532,17 @@ def delete_stored(user: str, thread: str, store: Place) -> None:
     """Delete a conversation of a user from a journal, if it has it."""
     if (mark := read_mark(locate(user, thread, store), store)) is not None:
         delete_conversation(mark.key, store=store)
+
+
+def rename_stored(user: str, thread: str, title: str, store: Place) -> None:
+    """Give a conversation of a user a title.
+
+    Raises:
+        InputError: The journal has no such conversation.
+    """
+    if (mark := read_mark(locate(user, thread, store), store)) is None:
+        raise InputError("a conversation has a title when its first run has begun")
+    rename_conversation(mark.key, title, store=store)
 
 
 def open_conversation(user: str, thread: str, store: Place, *, draws: bool = False) -> Thread:
@@ -685,6 +696,17 @@ class Threads:
             raise BusyError(str(error)) from error
         finally:
             conversation.release()
+
+    async def rename(self, user: str, thread: str, title: str) -> None:
+        """Give a user's conversation a title; "" for its first query.
+
+        Raises:
+            InputError: It does not exist, or no journal keeps it.
+            DefinitionError: The title is not valid.
+        """
+        if self.journal is None:
+            raise InputError("without a journal a conversation has no title of its own")
+        await asyncio.to_thread(rename_stored, user, thread, title, self.journal)
 
     async def list(self, user: str = "") -> list[dict[str, Any]]:
         """Return the user's conversations in the journal and in this process, the newest first."""

@@ -89,10 +89,22 @@ try {
   await page.waitForFunction(() => document.querySelector("#run-list .hint").textContent.includes("finished"));
   report("figures", (await figures.textContent()).split(" · "));
 
-  // the report of a run opens beside the page: its timeline and its script pass both policies
+  // the report of a run stands in the page, and in a window: its timeline and its script pass both policies
   await openRun("stumble over coffee");
-  const [sheet] = await Promise.all([context.waitForEvent("page"), page.click("#report")]);
   const refusals = [];
+  const isRefusal = (message) => message.type() === "error" && refusals.push(message.text());
+  page.on("console", isRefusal);
+  await page.click("#report");
+  const frame = page.frameLocator("#report-frame");
+  await frame.locator(".zoom input").fill("3");
+  const shown = () => page.evaluate(() => [document.getElementById("view").hidden, document.getElementById("report-frame").hidden]);
+  report("report in the page", [await frame.locator(".bar.tool").count(), await frame.locator(".scale span").count(), await page.getAttribute("#report", "aria-pressed"), await shown(), refusals]);
+  const inside = page.frames().find((one) => one.url().includes("/report"));
+  report("report cannot reach the page", await inside.evaluate(() => { try { return String(parent.document.title); } catch (error) { return error.name; } }));
+  page.off("console", isRefusal);
+  await page.click("#report");
+  report("steps again", await shown());
+  const [sheet] = await Promise.all([context.waitForEvent("page"), page.click("#report-window")]);
   sheet.on("console", (message) => message.type() === "error" && refusals.push(message.text()));
   await sheet.reload();
   await sheet.locator(".zoom input").fill("3");
@@ -132,6 +144,21 @@ try {
   await other.waitForFunction(() => document.querySelector("#notice").innerText);
   report("too late", [await other.locator("#notice").innerText(), await other.locator(".pending").count(), await lastReply(other).locator(".markdown").innerText()]);
   await other.close();
+
+  // rename a conversation: the list, the heading and a later visit show the title
+  const names = ["Refunds of Ada", ""];
+  const titles = () => page.locator("#thread-list a").allTextContents();
+  page.once("dialog", (dialog) => dialog.accept(names[0]));
+  await page.locator("#thread-list button[aria-label='Rename: Please refund Ada']").click();
+  await page.locator("#thread-list a", { hasText: names[0] }).waitFor();
+  await page.reload();
+  await page.locator("#thread-list a", { hasText: names[0] }).waitFor();
+  await page.waitForFunction((title) => document.getElementById("title").textContent === title, names[0]);
+  const focused = () => page.evaluate(() => document.activeElement.textContent);
+  page.once("dialog", (dialog) => dialog.accept(names[1]));
+  await page.locator(`#thread-list button[aria-label='Rename: ${names[0]}']`).click();
+  await page.locator("#thread-list a", { hasText: "Please refund Ada" }).waitFor();
+  report("renamed", [(await titles()).includes(names[0]), await focused(), await page.locator("#title").textContent()]);
 
   // delete a conversation: first not, then with its runs, and the page shows a new one
   const questions = [];

@@ -337,6 +337,9 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     state, _, seconds, cost = found["figures"]
     assert (state, cost) == ("finished", "$0.012")
     assert re.fullmatch(r"<1 ms|[\d.]+ m?s", seconds)
+    assert found["report in the page"] == [1, 33, "true", [True, False], []]
+    assert found["report cannot reach the page"] == "SecurityError"
+    assert found["steps again"] == [False, True]
     assert found["report"] == [1, 33, "absolute", []]
     assert found["one-sided"] == [
         ["price_of", '{"item": "coffee"}', "only on the left"],
@@ -348,6 +351,7 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     assert notice.startswith("the decision comes too late")
     assert "refused" not in notice.lower()
     assert (forms, text) == (0, "It is done: 4.0 euros went to Ada")
+    assert found["renamed"] == [False, "Please refund Ada", "Please refund Ada"]
     assert found["kept"] == 1
     assert found["deleted"] == [0, True, 'Delete "Please refund Ada" with its runs? They cannot be restored.']
     assert found["problems"] == []

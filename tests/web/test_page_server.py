@@ -273,6 +273,30 @@ def test_a_damaged_journal_is_an_error_that_names_it(tmp_path):
         assert client.get("/threads/t").status_code == 404
 
 
+def test_a_conversation_gets_a_title_of_its_user(tmp_path):
+    store = tmp_path / "runs.db"
+    with page_of(price_of, replies=[answer("3.5"), answer("4")], store=store) as client:
+
+        def rename(title, thread="t"):
+            return client.put(f"/threads/{thread}/title", json={"title": title})
+
+        def titles():
+            return [thread["title"] for thread in client.get("/threads").json()]
+
+        assert rename("too early").status_code == 422
+        post_query(client, "What does tea cost?")
+        assert (rename("Prices").status_code, titles()) == (204, ["Prices"])
+        post_query(client, "And milk?")
+        assert titles() == ["Prices"]
+        for wrong in (None, 3, "a\nb", "x" * 201):
+            assert "title: expected a printable text" in rename(wrong).json()["error"]
+        assert client.put("/threads/t/title", json=["Prices"]).status_code == 422
+        assert (rename("").status_code, titles()) == (204, ["What does tea cost?"])
+    with page_of(price_of, replies=[answer("3.5")]) as client:
+        post_query(client, "?")
+        assert "without a journal" in client.put("/threads/t/title", json={"title": "x"}).json()["error"]
+
+
 def test_what_is_listed_is_masked(tmp_path):
     hide("correct-horse-battery")
     store = tmp_path / "runs.db"

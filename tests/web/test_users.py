@@ -104,13 +104,19 @@ def test_the_page_shows_a_user_their_own_conversations_and_runs(tmp_path):
         report = get("ada", f"/runs/{run['id']}/report")
         assert ("I am ada" in report.text, "Timeline" in report.text) == (True, True)
         assert report.headers.get_list("content-security-policy") == [
-            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
         ]
         assert report.headers["x-content-type-options"] == "nosniff"
         hidden = [f"/runs/{run['id']}{path}" for path in ("", "/requests/1", "/report")]
         for path in (*hidden, f"/threads/of-ada/requests/{run['id']}/1"):
             assert get("eve", path).status_code == 404
         assert get("eve", "/threads/of-ada").json()["events"] == []
+        renamed = {
+            user: client.put("/threads/of-ada/title", json={"title": "Mine"}, headers={"x-user": user})
+            for user in ("eve", "ada")
+        }
+        assert (renamed["eve"].status_code, renamed["ada"].status_code) == (422, 204)
+        assert [thread["title"] for thread in get("ada", "/threads").json()] == ["Mine"]
         assert client.get("/threads").status_code == 401
         assert get("eve", "/threads/of-ada/events").text == ""
 

@@ -6,22 +6,24 @@ A run is shown in the terminal, in a notebook, and as a page.
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from ...core.errors import DefinitionError, RunError
 from ...core.lazy_names import clean_ups, display_with
-from ...core.masking import masked_repr
+from ...core.masking import mask, masked_repr
 from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool_message
 from ...engine.trace import Span, Trace
 from ...policies.long_results import TruncatedResults
 from ...tools.results.result_text import render_text
 from ..records import (
+    ConversationTitled,
     MessageWritten,
     Record,
     RunBegun,
@@ -37,6 +39,7 @@ from ..records import (
 from .connections import opened_store
 from .location import ConversationBusy, Journal, JournalError, Place, is_url, show_place
 from .run_info import (
+    RUNS_PER_QUERY,
     RunInfo,
     RunRecords,
     begun_calls,
@@ -45,13 +48,14 @@ from .run_info import (
     inner_runs,
     list_runs,
     read_run_records,
+    state_of,
     to_run_info,
     usage_of,
     with_inner_runs,
 )
 from .setup import decode_setup
 from .sqlite import SqlStore
-from .store import RunFilter, Store, check_free, damage_error, encode_json, reading
+from .store import DAMAGE, RunFilter, Store, check_free, damage_error, encode_json, reading
 from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
 
 HANDOFF_PREFIX = "The conversation is handed over to "
@@ -179,15 +183,26 @@ DEFAULT_PATH = "runs.db"
 """The default journal."""
 
 
-def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False, limit: int | None = None) -> list[RunInfo]:
-    """Return the runs of a journal, the newest first; with `unfinished`, only those that can be resumed.
+def runs(
+    store: Place = DEFAULT_PATH,
+    *,
+    unfinished: bool = False,
+    conversations: Collection[int] | None = None,
+    limit: int | None = None,
+) -> list[RunInfo]:
+    """Return the runs of a journal, the newest first; those that cannot be read have the state "damaged".
 
-    A run that cannot be read has the state "damaged".  `limit` is the greatest number of runs.
+    Args:
+        store: The journal.
+        unfinished: Whether only those are wanted that can be resumed.
+        conversations: The keys of their conversations, as in `RunInfo`; default: all.
+        limit: The greatest number of runs.
     """
     with opened_store(store, must_exist=True) as opened:
+        wanted = RunFilter(conversations=conversations, limit=limit)
         if not unfinished:
-            return list_runs(opened, RunFilter(limit=limit))
-        listed = list_runs(opened, RunFilter(is_unfinished=True))
+            return list_runs(opened, wanted)
+        listed = list_runs(opened, replace(wanted, is_unfinished=True, limit=None))
         return [run for run in listed if run.is_unfinished][:limit]  # others are running
 
 
@@ -195,6 +210,83 @@ def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:
     """Return the names of the conversations that `Session.open` began, by the key that `RunInfo.conversation` has."""
     with opened_store(store, must_exist=True) as opened, reading(opened, "the names of conversations"):
         return {key: name for name, key in opened.names().items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationInfo:
+    """A named conversation: its key, as in `RunInfo`, and the time and the state of its last run.
+
+    `title` is the one that a person gave it, else its first query.
+    """
+
+    key: int
+    name: str
+    title: str
+    seen: float
+    state: str
+
+
+def list_conversations(
+    store: Place = DEFAULT_PATH, *, beginning: str = "", limit: int | None = None
+) -> list[ConversationInfo]:
+    """Return the named conversations of a journal, the newest first; secrets masked.
+
+    Args:
+        store: The journal.
+        beginning: The beginning of their names.
+        limit: The greatest number, of those whose last runs began last; the rest is not read.
+    """
+    with opened_store(store, must_exist=True) as opened, reading(opened, "the list of conversations"):
+        names = {key: name for name, key in opened.names().items() if name.startswith(beginning)}
+        last = _find_last_runs(opened, names, limit) if names else {}
+        seen = _read_last_times(opened, [run for run in last.values() if run.ended is None])
+        titles = _read_titles(opened, [*last])
+        found = []
+        for key, run in last.items():
+            try:
+                latest = max(run.begun, run.ended or 0.0, seen.get(run.id, 0.0))
+                found.append(ConversationInfo(key, names[key], mask(titles[key]), latest, state_of(opened, run)))
+            except DAMAGE:
+                found.append(ConversationInfo(key, names[key], "", 0.0, "damaged"))
+        return sorted(found, key=lambda info: info.seen, reverse=True)
+
+
+def _find_last_runs(store: Store, keys: Collection[int], limit: int | None) -> dict[int, RunEntry]:
+    """Return the last runs of the conversations that continued last, the newest first."""
+    few = keys if len(keys) <= RUNS_PER_QUERY else None
+    wanted = RunFilter(conversations=few, is_inner=False)
+    most = None if limit is None else 2 * limit
+    while True:
+        listed = store.runs(replace(wanted, limit=most))
+        last = dict[int, RunEntry]()
+        for run in listed:
+            if run.conversation in keys:
+                last.setdefault(run.conversation, run)
+        if limit is None or most is None or len(last) >= limit or len(listed) < most:
+            return dict(islice(last.items(), limit))
+        most *= 4
+
+
+def _read_last_times(store: Store, runs: Sequence[RunEntry]) -> dict[str, float]:
+    """Return when runs wrote last, as far as their steps can be read."""
+    if runs:
+        with suppress(JournalError, *DAMAGE):
+            steps = fold(store.records(*runs, kinds=(StepBegun, StepEnded))).steps
+            return {run: max(step.ended or step.begun for step in some.values()) for run, some in steps.items() if some}
+    return {}
+
+
+def _read_titles(store: Store, keys: Sequence[int]) -> dict[int, str]:
+    """Return the titles of conversations, or their first queries."""
+    titles = dict[int, str]()
+    for start in range(0, len(keys), RUNS_PER_QUERY):
+        some = keys[start : start + RUNS_PER_QUERY]
+        stored = fold(store.records(*some, kinds=(ConversationTitled,)))
+        titles |= {key: stored.conversation(key).title for key in some}
+        if untitled := [key for key in some if not titles[key]]:
+            queries = {run.conversation: run.query for run in store.runs(RunFilter(conversations=untitled))}
+            titles |= queries  # of the oldest runs, which are the last in the list
+    return titles
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +391,29 @@ def delete_conversation(key: int, *, store: Place = DEFAULT_PATH) -> None:
     with opened_store(store, must_exist=True) as opened, reading(opened, where), _opened_clean_ups(opened) as beside:
         _delete_runs(opened, key, RunFilter(conversations=[key]), "the conversation", beside)
         opened.compact()
+
+
+def rename_conversation(key: int, title: str, *, store: Place = DEFAULT_PATH) -> None:
+    """Give a conversation, by its key in `RunInfo`, the title that lists show; "" for its first query.
+
+    The name under which it is opened stays.  It may be renamed while a run of it works.
+
+    Raises:
+        DefinitionError: The title is no text of at most 200 characters that can be printed.
+        JournalError: The journal has no such conversation.
+    """
+    text = title.strip() if isinstance(title, str) else None
+    if text is None or len(text) > TITLE_CHARS or not text.isprintable():
+        raise DefinitionError(
+            f"title: expected a printable text of at most {TITLE_CHARS} characters, got {title!r:.80}"
+        )
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"conversation {key}"):
+        if not (opened.runs(RunFilter(conversations=[key], limit=1)) or key in opened.names().values()):
+            raise JournalError(f"there is no conversation {key} in {opened.named}")
+        opened.append([ConversationTitled(text, key)])
+
+
+TITLE_CHARS = 200
 
 
 def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:

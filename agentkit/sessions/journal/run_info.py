@@ -18,7 +18,17 @@ from ...core.messages import Message, Usage, pending_calls
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.results.jsonable import to_json_data
 from ...tools.results.result_text import RenderedResult, StoredResult, has_own_text, render_result
-from ..records import MessageWritten, RunBegun, RunEntry, Step, StepBegun, StepEnded, fold
+from ..records import (
+    Conversation,
+    ConversationTitled,
+    MessageWritten,
+    RunBegun,
+    RunEntry,
+    Step,
+    StepBegun,
+    StepEnded,
+    fold,
+)
 from .location import JournalError
 from .store import ALL_RUNS, RunFilter, Store, damage_error, reading
 
@@ -163,6 +173,7 @@ class RunInfo:
     `state` is "running", "interrupted" (it can be resumed), "paused", "failed", "finished", "superseded" (its
     conversation continued with another run) or "damaged".  `begun` and `seen` are the times of its first and last write
     (seconds since 1970); `last` describes the last step; `origin` is the run and step that it was forked from.
+    `title` is the one that a person gave its conversation, in lists of runs.
     """
 
     id: str
@@ -181,6 +192,7 @@ class RunInfo:
     first: int = field(default=0, repr=False)
     end: int | None = field(default=None, repr=False)
     conversation: int = field(default=0, repr=False)
+    title: str = ""
 
     __repr__ = masked_repr
 
@@ -227,7 +239,7 @@ def list_runs(store: Store, wanted: RunFilter = ALL_RUNS) -> list[RunInfo]:
         if isinstance(inner.origin, str) and isinstance(inner.begun, float | int):
             outer = inner.origin.partition("/")[0]
             newest_inner[outer] = max(inner.begun, newest_inner.get(outer, -1.0))
-    checked: dict[int, str] = {}
+    checked: dict[int, Conversation] = {}
     listed: list[RunInfo] = []
     for start in range(0, len(entries), RUNS_PER_QUERY):
         batch = entries[start : start + RUNS_PER_QUERY]
@@ -243,24 +255,39 @@ def list_runs(store: Store, wanted: RunFilter = ALL_RUNS) -> list[RunInfo]:
 
 
 def _describe_runs(
-    store: Store, entries: Sequence[RunEntry], newest_inner: Mapping[str, float], checked: dict[int, str]
+    store: Store, entries: Sequence[RunEntry], newest_inner: Mapping[str, float], checked: dict[int, Conversation]
 ) -> list[RunInfo]:
-    """Return the state of runs; `checked` has the damage of the conversations read so far, "" for sound ones."""
+    """Return the state of runs; `checked` has the conversations read so far, without their messages."""
     sound = [entry for entry in entries if not entry.damage]
     keys = {entry.conversation for entry in sound} - checked.keys()
-    stored = fold(store.records(*sound, *keys, kinds=(MessageWritten, StepBegun, StepEnded)))
-    checked |= {key: stored.conversation(key).damage for key in keys}
+    stored = fold(store.records(*sound, *keys, kinds=(ConversationTitled, MessageWritten, StepBegun, StepEnded)))
+    for conversation in map(stored.conversation, keys):
+        checked[conversation.key] = Conversation(conversation.key, title=conversation.title, damage=conversation.damage)
     listed = []
     for entry in entries:
-        damage = entry.damage or checked[entry.conversation]
+        known = checked.get(entry.conversation, Conversation(entry.conversation))
+        damage = entry.damage or known.damage
         run = RunRecords(entry, None, list(stored.steps[entry.id].values()))
         try:
             if damage:
                 raise JournalError(damage) if entry.damage else damage_error(store, damage)
-            listed.append(to_run_info(store, run, newest_inner.get(entry.id, -1.0)))
+            info = to_run_info(store, run, newest_inner.get(entry.id, -1.0))
+            listed.append(replace(info, title=known.title) if known.title else info)
         except JournalError as error:
             listed.append(RunInfo(entry.id, error=str(error)))
     return listed
+
+
+def _read_outcome(run: RunEntry) -> Mapping[str, Any]:
+    return json.loads(run.outcome) if run.outcome else {}
+
+
+def state_of(store: Store, run: RunEntry) -> str:
+    """Return the state of a run, as in `RunInfo`."""
+    state = "finished" if "answer" in _read_outcome(run) else run.status
+    if state == "open":
+        return "running" if store.holder(run.conversation) else "interrupted"
+    return state
 
 
 def to_run_info(store: Store, run: RunRecords, newest_inner: float = math.inf) -> RunInfo:
@@ -286,10 +313,7 @@ def to_run_info(store: Store, run: RunRecords, newest_inner: float = math.inf) -
         for step in steps:
             if not step.is_sound:
                 raise damage_error(store, f"step {step.step} of run {entry.id} is not readable")
-        result: Mapping[str, Any] = json.loads(entry.outcome) if entry.outcome else {}
-        state = "finished" if "answer" in result else entry.status
-        if state == "open":
-            state = "running" if store.holder(entry.conversation) else "interrupted"
+        result = _read_outcome(entry)
         reply = run.last_reply
         is_whole = reply is not None and newest_inner < (reply.ended or 0.0)
         usage = run.usage if is_whole else usage_of(store, run)
@@ -298,7 +322,7 @@ def to_run_info(store: Store, run: RunRecords, newest_inner: float = math.inf) -
             entry.id,
             entry.query,
             entry.model,
-            state,
+            state_of(store, entry),
             entry.begun,
             seen,
             steps[0].step if steps else 0,

@@ -26,6 +26,7 @@ from ...core.private_files import create_private
 from ..records import (
     ConversationCut,
     ConversationNamed,
+    ConversationTitled,
     MessageWritten,
     Record,
     RunBegun,
@@ -77,6 +78,7 @@ CREATE TABLE leases (conversation INTEGER PRIMARY KEY, token INTEGER, owner INTE
 """,
     "ALTER TABLE cut ADD COLUMN digest INTEGER",
     "CREATE TABLE IF NOT EXISTS compatibility (version INTEGER PRIMARY KEY, readable_by INTEGER, writable_by INTEGER)",
+    "ALTER TABLE conversations ADD COLUMN title TEXT",
 )
 """The statements that turn version n of the tables into version n + 1; version 0 has no tables."""
 SCHEMA_VERSION = len(MIGRATIONS)
@@ -87,7 +89,7 @@ for the versions to which the tables were brought, so that an older program know
 APPLICATION_ID = 0x616B6A6C
 """The application id, in the header of a SQLite file."""
 COLUMNS = {
-    "conversations": ("id", "name", "state"),
+    "conversations": ("id", "name", "state", "title"),
     "messages": ("conversation", "place", "body", "digest"),
     "cut": ("conversation", "key", "body", "digest"),
     "runs": (
@@ -143,6 +145,7 @@ INSERT_CONVERSATION = "INSERT INTO conversations (id, name) VALUES (?, ?) ON CON
 NAME_CONVERSATION = (
     "INSERT INTO conversations (id, name) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name"
 )
+TITLE_CONVERSATION = "UPDATE conversations SET title = ? WHERE id = ?"
 RELEASE_NAME = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
 INSERT_RUN = """
 INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin)
@@ -201,6 +204,8 @@ def statements_of(record: Record) -> Sequence[Statement]:
             return ((DELETE_STEP, (run, step, call)),)
         case ConversationNamed(name, key):
             return ((RELEASE_NAME, (name, key)), (NAME_CONVERSATION, (key, name)))
+        case ConversationTitled(title, key):
+            return ((TITLE_CONVERSATION, (title or None, key)),)
         case RunReopened(run):
             return ((REOPEN_RUN, (run,)),)
         case RunConcluded(status, outcome, ended, last, run):
@@ -336,6 +341,10 @@ class SqlStore(ABC):
                 yield StateWritten(state, key)
                 if name:
                     yield ConversationNamed(name, key)
+        if keys and wants(ConversationTitled):
+            for title, key in self._of("SELECT title, id FROM conversations", "id", keys, "id"):
+                if title:
+                    yield ConversationTitled(title, key)
 
     def _of(self, sql: str, column: str, keys: Collection[Any], order: str) -> list[tuple[Any, ...]]:
         return self.read(f"{sql} WHERE {column} IN ({', '.join('?' * len(keys))}) ORDER BY {order}", *keys)

@@ -2,7 +2,7 @@
 
 import { showComparison } from "./compare.js";
 import { byId, formatCost, formatSeconds, formatTime, make } from "./dom.js";
-import { addressOf, attach, fetchJson, newThreadId, post, Refused, remove, startRun } from "./protocol.js";
+import { addressOf, attach, fetchJson, newThreadId, post, Refused, remove, rename, startRun } from "./protocol.js";
 import { RunView } from "./run_view.js";
 
 const RETRY_MS = 1000;
@@ -12,7 +12,7 @@ const LOOK_MS = 2000;
 const LISTS_MS = 10000;
 const MAX_FILE_BYTES = 10_000_000;
 const view = byId("view");
-const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [] };
+const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [], titles: new Map(), isStored: false };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function setNotice(text, ...buttons) {
@@ -138,6 +138,7 @@ async function openThread(thread, { again = false } = {}) {
   Object.assign(state, { thread, replay: null, lastId: -1 });
   byId("scrubber").hidden = true;
   byId("composer").hidden = false;
+  showReport(false);
   if (!again) setNotice("");
   let found;
   for (;;) {
@@ -158,7 +159,7 @@ async function openThread(thread, { again = false } = {}) {
   state.view.flush();
   state.lastId = found.events.length - 1;
   state.version = found.version;
-  byId("title").textContent = titleOf(found.events) || "New conversation";
+  byId("title").textContent = state.titles.get(thread) || titleOf(found.events) || "New conversation";
   if (!found.events.length) showWelcome();
   scrollToEnd();
   setRunning(false);
@@ -253,6 +254,7 @@ function addFiles(files) {
 async function openRun(id) {
   const epoch = (state.epoch += 1);
   byId("composer").hidden = true;
+  showReport(false);
   setRunning(false);
   try {
     const run = await fetchJson(`/runs/${encodeURIComponent(id)}`);
@@ -265,7 +267,7 @@ async function openRun(id) {
     if (run.thread && run.state !== "paused") {
       offerToContinue({ interrupted: run.id, state: run.stopped || run.state }, () => continueIn(run.thread, { continues: true }));
     }
-    byId("report").href = addressOf(`/runs/${encodeURIComponent(run.id)}/report`);
+    byId("report-window").href = addressOf(`/runs/${encodeURIComponent(run.id)}/report`);
     const place = byId("place");
     place.max = run.events.length;
     byId("scrubber").hidden = false;
@@ -274,6 +276,17 @@ async function openRun(id) {
   } catch (error) {
     setNotice(error.message);
   }
+}
+
+// Show the report of the run, with its timeline, in the place of the steps.  It has a policy of its own.
+function showReport(isShown) {
+  const frame = byId("report-frame");
+  byId("report").setAttribute("aria-pressed", String(isShown));
+  frame.hidden = !isShown;
+  view.hidden = isShown;
+  for (const name of ["play", "place", "place-text"]) byId(name).hidden = isShown;
+  if (!isShown) frame.removeAttribute("src");
+  else if (frame.src !== byId("report-window").href) frame.src = byId("report-window").href;
 }
 
 function showPlace(place) {
@@ -310,6 +323,7 @@ async function openComparison(left, right) {
   const epoch = (state.epoch += 1);
   byId("composer").hidden = true;
   byId("scrubber").hidden = true;
+  showReport(false);
   setRunning(false);
   try {
     const runs = await Promise.all([left, right].map((id) => fetchJson(`/runs/${encodeURIComponent(id)}`)));
@@ -331,7 +345,10 @@ async function openComparison(left, right) {
 async function loadLists() {
   try {
     const [threads, runs, info] = await Promise.all([fetchJson("/threads"), fetchJson("/runs"), fetchJson("/info")]);
+    state.isStored = info.isStored;
+    state.titles = new Map(threads.map((thread) => [thread.id, thread.title]));
     byId("thread-list").replaceChildren(...threads.map(threadItem));
+    if (!state.replay && state.titles.get(state.thread)) byId("title").textContent = state.titles.get(state.thread);
     state.runs = runs;
     showRuns();
     byId("compare").hidden = runs.length < 2;
@@ -347,8 +364,24 @@ async function loadLists() {
 function threadItem(thread) {
   const title = thread.title || "Conversation";
   const link = make("a", { href: `#/thread/${encodeURIComponent(thread.id)}`, text: title });
-  const button = make("button", { type: "button", class: "icon", "aria-label": `Delete: ${title}`, text: "✕", onclick: () => deleteThread(thread.id, title) });
-  return make("li", {}, link, thread.running ? make("span", { class: "hint", text: "working" }) : button);
+  const button = (name, text, onclick) => make("button", { type: "button", class: "icon", "aria-label": `${name}: ${title}`, text, onclick });
+  const rename = state.isStored && thread.at !== null ? button("Rename", "✎", () => renameThread(thread.id, title)) : null;
+  const end = thread.running ? make("span", { class: "hint", text: "working" }) : button("Delete", "✕", () => deleteThread(thread.id, title));
+  return make("li", {}, link, make("span", { class: "actions" }, rename, end));
+}
+
+async function renameThread(thread, old) {
+  const title = prompt("Title of the conversation (empty: its first question)", old);
+  if (title === null || title.trim() === old) return;
+  try {
+    await rename(thread, title);
+  } catch (error) {
+    setNotice(error.message);
+    return;
+  }
+  await loadLists();
+  const link = [...document.querySelectorAll("#thread-list a")].find((one) => one.getAttribute("href") === `#/thread/${encodeURIComponent(thread)}`);
+  link?.focus();
 }
 
 async function deleteThread(thread, title) {
@@ -460,6 +493,7 @@ byId("place").addEventListener("input", (event) => {
   state.epoch += 1;
   showPlace(Number(event.target.value));
 });
+byId("report").addEventListener("click", () => showReport(byId("report-frame").hidden));
 byId("play").addEventListener("click", () => {
   if (byId("play").textContent === "Pause") state.epoch += 1;
   else play();

@@ -36,6 +36,11 @@ export async function post(path, body = {}) {
   return check(await fetch(relative(path), { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) }));
 }
 
+export async function rename(thread, title) {
+  const path = `/threads/${encodeURIComponent(thread)}/title`;
+  return check(await fetch(relative(path), { method: "PUT", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify({ title }) }));
+}
+
 export async function remove(path) {
   return check(await fetch(relative(path), { method: "DELETE", headers }));
 }

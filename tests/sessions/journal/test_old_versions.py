@@ -20,9 +20,9 @@ from agentkit.sessions.journal.sqlite import SCHEMA_VERSION, SqliteStore
 from agentkit.testing import answer
 
 OLD = Path(__file__).parent / "old"
-OLDER = ("478a9fd", "ba49f56")
+OLDER = ("478a9fd", "ba49f56", "4132cdc")
 """Versions whose tables are brought up to date."""
-CURRENT = ("4132cdc",)
+CURRENT: tuple[str, ...] = ()
 """Versions with the present tables."""
 HOLD_BYTE = "fcntl.lockf(file, fcntl.LOCK_EX, 1, 1 << 40)"
 HOLD_FILE = "fcntl.flock(file, fcntl.LOCK_EX)"
@@ -154,7 +154,7 @@ def test_threads_that_open_it_at_once_bring_it_up_to_date_once(old):
 
 def test_a_change_that_fails_leaves_it_as_it_was(old):
     with closing(sqlite3.connect(old)) as file:
-        file.execute("CREATE VIEW compatibility AS SELECT 1 AS version, 2 AS readable_by, 3 AS writable_by")
+        file.execute("ALTER TABLE conversations ADD COLUMN title TEXT")  # the last change adds it, too
         file.commit()
         before = [*file.iterdump()], file.execute("PRAGMA user_version").fetchone()
     with pytest.raises(JournalError):
@@ -190,7 +190,9 @@ def test_an_older_program_that_is_connected_to_a_server_is_named(postgres_url):
 
     agent_of(postgres_url, answer("3"))("Go")
     with opened_store(postgres_url) as store:
-        store.execute([("DROP TABLE compatibility", ()), ("UPDATE version SET number = number - 1", ())])
+        store.execute(
+            [("ALTER TABLE conversations DROP COLUMN title", ()), ("UPDATE version SET number = number - 1", ())]
+        )
         store.shut()
     with psycopg.connect(postgres_url, application_name="agentkit", autocommit=True) as older:
         older.execute("SELECT pg_advisory_lock(12345678901234)")
