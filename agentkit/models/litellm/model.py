@@ -107,9 +107,10 @@ class LiteLLMModel:
         name: "provider/model".
         timeout: Seconds for the whole reply, or for each piece of a streamed one; keep-alive chunks do not count.
         strict: Use OpenAI's strict mode, which makes the model obey the tools' schemas.
-        cache: Prompt caching on Anthropic, which caches only what is marked: "auto" marks the instruction and the last
-            message for five minutes, "1h" for an hour at a higher price, "off" marks nothing. Other providers cache by
-            themselves. `usage.cached_tokens` counts the tokens read from a cache. A dict goes to litellm's own cache.
+        cache: Prompt caching of Claude, which caches only what is marked: "auto" marks the instruction and the ends of
+            this and earlier requests for five minutes, "1h" for an hour at a higher price, "off" marks nothing. Other
+            models cache by themselves. `usage.cached_tokens` counts the tokens read from a cache. A dict goes to
+            litellm's own cache.
         max_reply_bytes: Bytes of one reply on the wire; a larger one is cancelled.
         options: Passed to `litellm.completion` unchanged: `api_key`, `api_base`, `temperature`, `max_tokens`,
             `reasoning_effort`, ... Options that the provider does not support are dropped. Without `api_key` the key
@@ -333,6 +334,7 @@ class LiteLLMModel:
             self._cache,
             has_template=not for_responses and renders_template(litellm, route.provider, self._options),
             model=route.model,
+            flags=route.flags,
             one_call=self._one_call,
             for_responses=for_responses,
             keeps_reasoning=self._keeps_reasoning,

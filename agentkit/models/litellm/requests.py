@@ -16,6 +16,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
@@ -145,6 +147,10 @@ _ACCOUNT_HEADERS = {
 
 _CACHE_MARKS = {"auto": {"type": "ephemeral"}, "1h": {"type": "ephemeral", "ttl": "1h"}}
 """The marks of cached prefixes; without `ttl` an entry lives for five minutes (Anthropic, "Prompt caching")."""
+_MARKED_PROVIDERS = {"openrouter", "azure_ai", "vertex_ai", "litellm_proxy"}
+_MAX_MARKS = 4
+_BLOCKS_BETWEEN_MARKS = 20
+"""Anthropic looks for an entry at so many blocks, the marked one included (Anthropic, "Prompt caching")."""
 _MAX_CACHED_CHARS = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
@@ -165,6 +171,7 @@ def prepare_messages(
     *,
     has_template: bool = False,
     model: str = "",
+    flags: Mapping[str, Any] = MappingProxyType({}),
     one_call: bool = False,
     for_responses: bool = False,
     keeps_reasoning: bool = True,
@@ -173,7 +180,8 @@ def prepare_messages(
 
     `has_template` is set if the server may render a chat template that requires alternating roles. `one_call` sends
     each call in an assistant message of its own. `for_responses` keeps the reasoning items, which only OpenAI's
-    Responses API accepts. Without `keeps_reasoning`, the reasoning of earlier replies is left out.
+    Responses API accepts. Without `keeps_reasoning`, the reasoning of earlier replies is left out. `flags` is the row
+    of `model` in litellm's table.
     """
     if for_responses:
         extras = _name_extras(provider, _RESPONSES_KEYS)
@@ -188,8 +196,8 @@ def prepare_messages(
         sent = list(split_calls(sent))
     if has_template:
         return list(alternate_roles(sent))
-    if provider == "anthropic":
-        return sent if cache == "off" else _add_cache_marks(sent, _CACHE_MARKS[cache])
+    if cache != "off" and _caches_by_marks(provider, model, flags):
+        sent = _add_cache_marks(sent, _CACHE_MARKS[cache])
     if provider == "mistral":
         return list(separate_results(sent))
     return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
@@ -212,20 +220,71 @@ def refuses_reasoning(error: str) -> bool:
 
 
 def _add_cache_marks(messages: list[Message], mark: dict[str, str]) -> list[Message]:
-    """Add cache marks to the system message and the last message, unless the messages have marks already.
+    """Add cache marks to the system message and to ends of requests, unless the messages have marks already.
 
     Anthropic caches the part of a request before a mark, tools included, and charges a tenth for it in the next
     request. Without marks it caches nothing (Anthropic, "Prompt caching").
     """
     if not messages or any(map(_is_marked, messages)):
         return messages
-    first = messages[0]
-    last = messages[-1]
-    if first["role"] == "system" and len(messages) > 1:
-        messages[0] = {**first, "cache_control": mark}
-    if last["role"] != "assistant":
-        messages[-1] = {**last, "cache_control": mark}
+    has_system = messages[0]["role"] == "system" and len(messages) > 1
+    for place in islice(_find_cached_ends(messages), _MAX_MARKS - has_system):
+        messages[place] = _mark_message(messages[place], mark)
+    if has_system:
+        messages[0] = _mark_message(messages[0], mark)
     return messages
+
+
+def _find_cached_ends(messages: Sequence[Message]) -> Iterator[int]:
+    """Yield the places of marks, the newest first: this request's end, the last one's, and older ones further apart.
+
+    An entry of the cache is found at a mark, or at most 20 blocks before it. So a turn with many calls needs the mark
+    where the last request ended, and a model that returns after turns of another one needs those further back.
+    """
+    marked = candidate = -1
+    distance = passed = number = 0  # blocks from the last mark to the place, and to the candidate
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        is_last = place + 1 == len(messages)
+        if message["role"] != "assistant" and (is_last or messages[place + 1]["role"] == "assistant"):
+            if number >= 2 and distance > _BLOCKS_BETWEEN_MARKS and candidate != marked:
+                yield candidate
+                marked = candidate
+                distance -= passed
+                number += 1
+            if number < 2 or distance > _BLOCKS_BETWEEN_MARKS:
+                yield place
+                marked = place
+                distance = 0
+                number += 1
+            candidate = place
+            passed = distance
+        distance += _count_blocks(message)
+
+
+def _count_blocks(message: Message) -> int:
+    """Return how many blocks a message is at Anthropic; all parts of a tool's result are in one."""
+    content = message.get("content")
+    blocks = len(content) if isinstance(content, list) and message["role"] != "tool" else bool(content)
+    return blocks + len(message.get("tool_calls") or ()) + len(message.get("thinking_blocks") or ())
+
+
+def _mark_message(message: Message, mark: dict[str, str]) -> Message:
+    """Return the message with a mark at its end: that of a list of parts is in the last of them."""
+    content = message.get("content")
+    if message["role"] != "tool" and isinstance(content, list) and content:
+        return {**message, "content": [*content[:-1], {**content[-1], "cache_control": mark}]}
+    return {**message, "cache_control": mark}
+
+
+def _caches_by_marks(provider: str, model: str, flags: Mapping[str, Any]) -> bool:
+    """Return whether a model caches what is marked: Claude, at any provider that passes the marks on.
+
+    Bedrock refuses them for models without a cache, which litellm's table tells.
+    """
+    if provider == "bedrock":
+        return "claude" in model and bool(flags.get("supports_prompt_caching"))
+    return provider == "anthropic" or (provider in _MARKED_PROVIDERS and "claude" in model.lower())
 
 
 def _is_marked(message: Message) -> bool:

@@ -17,6 +17,7 @@ _PARAMETERS = split_keys(
 )
 _SOURCES: dict[str, tuple[str, ...]] = {"image": IMAGE_TYPES, "document": ("application/pdf",)}
 """The media types of base64 sources."""
+_MAX_MARKS = 4
 _THOUGHTS = ("thinking", "redacted_thinking")
 _BLOCKS = {
     "user": ("text", "image", "document", "search_result", "tool_result"),
@@ -47,6 +48,7 @@ def check(body: Json, issued: Json) -> None:
     for place, message in enumerate(messages):
         _check_blocks(message, f"messages.{place}", is_last=place == len(messages) - 1)
     _check_results(messages)
+    _check_marks(body, messages)
     _check_thoughts(messages, issued)
     _check_tools(body)
 
@@ -178,6 +180,14 @@ def _check_results(messages: list[Json]) -> None:
         if len(set(uses)) < len(uses) or known & set(uses):
             raise Invalid("messages: `tool_use` ids must be unique")
         known.update(uses)
+
+
+def _check_marks(body: Json, messages: list[Json]) -> None:
+    """Check that at most four blocks are marked for the cache."""
+    system = body.get("system") if isinstance(body.get("system"), list) else []
+    blocks = [*(system or ()), *(body.get("tools") or ()), *(block for one in messages for block in one["content"])]
+    if (found := sum("cache_control" in block for block in blocks)) > _MAX_MARKS:
+        raise Invalid(f"A maximum of {_MAX_MARKS} blocks with cache_control may be provided. Found {found}.")
 
 
 def _check_thoughts(messages: list[Json], issued: Json) -> None:

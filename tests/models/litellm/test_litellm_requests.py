@@ -399,7 +399,7 @@ def test_a_request_to_anthropic_marks_what_to_cache(play: Play, stream: bool) ->
             play(model, messages, stream=stream)
     assert [marks(sent.body) for sent in server.requests] == [
         ["system, block 0", "message 0, block 0"],
-        ["system, block 0", "message 2, block 1"],
+        ["system, block 0", "message 0, block 0", "message 2, block 1"],
         ["message 0, block 0"],
     ]
     assert "cache_control" not in str(history)
