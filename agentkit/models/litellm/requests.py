@@ -150,7 +150,7 @@ _CACHE_MARKS = {"auto": {"type": "ephemeral"}, "1h": {"type": "ephemeral", "ttl"
 _MARKED_PROVIDERS = {"openrouter", "azure_ai", "vertex_ai", "litellm_proxy"}
 _MAX_MARKS = 4
 _BLOCKS_BETWEEN_MARKS = 20
-"""Anthropic looks for an entry at so many blocks, the marked one included (Anthropic, "Prompt caching")."""
+"""The blocks at which Anthropic looks for an entry, the marked one included (Anthropic, "Prompt caching")."""
 _MAX_CACHED_CHARS = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
