@@ -184,7 +184,8 @@ def find_injected(parameter: inspect.Parameter, context: RunContext[Any]) -> Any
         name = " or ".join(getattr(entry, "__name__", str(entry)) for entry in wanted)
         raise DefinitionError(
             f"deps: expected exactly one {name} for a tool's parameter, found {len(found)}. "
-            f"Pass it as JsonAgent(..., deps=my_{name.split()[0].lower()}), or pass an object that has exactly one."
+            f"Pass it as JsonAgent(..., deps=my_{name.split()[0].lower()}) or agent.run(query, deps=...), or pass an "
+            "object that has exactly one."
         )
     return found[0]
 

@@ -5,7 +5,15 @@ Rendering a schema for one provider is in `formats/`.  Tools, the loop and model
 
 from .annotations import Duplicates, FieldText, annotate, texts_of, unknown_name_error
 from .functions import Choice, FunctionSchema, build_type_schema
-from .models import CallableSchema, ModelSchema, build_arguments, derive_description, derive_name, is_arguments_model
+from .models import (
+    CallableSchema,
+    ModelSchema,
+    build_arguments,
+    derive_description,
+    derive_name,
+    is_arguments_model,
+    name_of_model,
+)
 from .references import inline
 from .signature import (
     check_description,
@@ -39,6 +47,7 @@ __all__ = [
     "iter_children",
     "iter_wrapped",
     "name_of",
+    "name_of_model",
     "rebuild",
     "texts_of",
     "to_snake_case",

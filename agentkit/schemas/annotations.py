@@ -6,13 +6,15 @@ The values of an enum stand as JSON in the schema, and the validation accepts th
 import dataclasses
 import inspect
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel
+from annotated_types import BaseMetadata, GroupedMetadata
+from pydantic import BaseModel, Discriminator, Strict
+from pydantic.fields import FieldInfo
 from typing_extensions import Doc, get_type_hints, is_typeddict
 
 from ..core.context import is_injected, is_injected_inside
@@ -72,7 +74,7 @@ def restrict(annotation: Any, values: Sequence[Any], place: str) -> Any:
 
 def add_keywords(schema: JsonSchema, keywords: JsonSchema) -> None:
     """Add `description` and `enum` to a schema in place; an enum goes to the alternative or the items that it lists."""
-    keywords = dict(keywords)
+    keywords = {key: value for key, value in keywords.items() if key != "required"}
     values = keywords.pop("enum", None)
     schema |= keywords
     if values is None:
@@ -86,6 +88,27 @@ def add_keywords(schema: JsonSchema, keywords: JsonSchema) -> None:
     target["enum"] = values
 
 
+def mark_required(schema: JsonSchema, fields: Mapping[str, JsonSchema], place: str) -> None:
+    """Add the properties with `required` to those that an object schema requires, in place.
+
+    Args:
+        schema: The schema of the object.
+        fields: The keywords of the properties, by their names in the schema.
+        place: What the schema is of, for errors.
+
+    Raises:
+        DefinitionError: `required` is False for a property without a default.
+    """
+    needed = list(schema.get("required", ()))
+    for name, keywords in fields.items():
+        if keywords.get("required") is False and name in needed:
+            raise DefinitionError(f"{place}: {name!r} has no default, so it is required. Give it a default.")
+        if keywords.get("required") and name not in needed and name in schema.get("properties", {}):
+            needed.append(name)
+    if needed:
+        schema["required"] = [name for name in schema["properties"] if name in needed]
+
+
 def _to_scalar(value: Any) -> Any:
     if not isinstance(value, Enum):
         return value
@@ -93,7 +116,8 @@ def _to_scalar(value: Any) -> Any:
 
 
 FieldText: TypeAlias = str | Mapping[str, Any]
-"""A description, or a mapping with `description` and `enum` (a list of the allowed values)."""
+"""A description, or a mapping with `description`, `enum` (a list of the allowed values) and `required`."""
+FIELD_KEYS = ("description", "enum", "required")
 Duplicates: TypeAlias = Literal["dedupe", "error"]
 
 
@@ -101,12 +125,14 @@ Duplicates: TypeAlias = Literal["dedupe", "error"]
 class TypeTexts:
     """The texts of a type, and the schema keywords of its fields by their Python names.
 
-    `injected` is the name of a field with an injected type, which is an error; "" without one.
+    `injected` is the name of a field with an injected type, which is an error; "" without one.  `name` is that of
+    `annotate`.
     """
 
     description: str = ""
     fields: Mapping[str, JsonSchema] = field(default_factory=dict)
     injected: str = ""
+    name: str = ""
 
 
 _annotated: "WeakKeyDictionary[type, TypeTexts]" = WeakKeyDictionary()
@@ -122,8 +148,10 @@ def check_duplicates(what: str, duplicates: Any) -> None:
 def annotate(
     type_: type,
     *,
+    name: str = "",
     description: str = "",
     fields: Mapping[str, FieldText] | None = None,
+    required: Collection[str] = (),
     duplicates: Duplicates = "dedupe",
 ) -> None:
     """Describe a type from another package: its description, and those of its fields (or of an enum's members).
@@ -132,8 +160,10 @@ def annotate(
 
     Args:
         type_: A class or an enum.
+        name: The name of the type where it is a tool or a response format; default: the name of the class.
         description: The description of the type.
-        fields: A description by field name, or a mapping with `description` and `enum`.
+        fields: A description by field name, or a mapping with `description`, `enum` and `required`.
+        required: The fields with a default that a model must give all the same.
         duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
 
     Raises:
@@ -146,21 +176,25 @@ def annotate(
             "Describe a function's parameters with JsonTool(function, parameters={name: text})."
         )
     names = list_field_names(type_)
-    texts = {}
-    for name, text in (fields or {}).items():
-        if name not in names:
-            raise unknown_name_error(f"annotate({type_.__name__})", "field", name, names)
-        texts[name] = read_field_text(f"{type_.__name__}.{name}", text, duplicates)
-    _annotated[type_] = TypeTexts(description, texts)
+    texts: dict[str, JsonSchema] = {}
+    for field_name, text in {**dict.fromkeys(required, ""), **(fields or {})}.items():
+        if field_name not in names:
+            raise unknown_name_error(f"annotate({type_.__name__})", "field", field_name, names)
+        texts[field_name] = read_field_text(f"{type_.__name__}.{field_name}", text, duplicates) if text else {}
+        if field_name in required:
+            texts[field_name]["required"] = True
+    _annotated[type_] = TypeTexts(description, texts, name=name)
 
 
 def read_field_text(place: str, text: FieldText, duplicates: Duplicates = "dedupe") -> JsonSchema:
     """Return the schema keywords for `text`; `place` names the field in errors."""
     if isinstance(text, str):
         return {"description": text}
-    if unknown := set(text) - {"description", "enum"}:
-        raise unknown_name_error(place, "key", unknown.pop(), ["description", "enum"])
+    if unknown := set(text) - {*FIELD_KEYS}:
+        raise unknown_name_error(place, "key", unknown.pop(), FIELD_KEYS)
     keywords = dict(text)
+    if not isinstance(keywords.get("required", True), bool):
+        raise DefinitionError(f"{place}: required must be True or False, got {keywords['required']!r:.80}")
     if "enum" in keywords:
         keywords["enum"] = read_enum(place, [*keywords["enum"]], refuse_duplicates=duplicates == "error")
     return keywords
@@ -193,13 +227,14 @@ def texts_of(type_: type) -> TypeTexts:
     given = _annotated.get(type_)
     if given is None:
         return own
-    return TypeTexts(given.description or own.description, {**own.fields, **given.fields})
+    fields = {name: {**own.fields.get(name, {}), **text} for name, text in given.fields.items()}
+    return TypeTexts(given.description or own.description, {**own.fields, **fields}, name=given.name)
 
 
 def is_annotated(type_: type, name: str) -> bool:
     """Return whether `annotate` has a text for the field, which precedes the type's own schema."""
     given = _annotated.get(type_)
-    return given is not None and name in given.fields
+    return given is not None and bool(given.fields.get(name, {}).keys() - {"required"})
 
 
 def _read_own_texts(type_: type) -> TypeTexts:
@@ -253,9 +288,35 @@ def strip_qualifiers(hint: Any) -> Any:
 
 
 def read_metadata_text(annotation: Any) -> str:
-    """Return the text in `Annotated[T, "text"]` or `Annotated[T, Doc("text")]`, the last of several."""
-    text = ""
-    annotation = strip_qualifiers(annotation)
-    for entry in get_args(annotation)[1:] if hasattr(annotation, "__metadata__") else ():
-        text = entry if isinstance(entry, str) else entry.documentation if isinstance(entry, Doc) else text
-    return text
+    """Return the text in `Annotated[T, "text"]` or `Annotated[T, Doc("text")]`, the last of several.
+
+    The text of other metadata is its entry or its attribute `description`: `Annotated[T, {"description": "text"}]`.
+    """
+    texts = map(_text_of, getattr(strip_qualifiers(annotation), "__metadata__", ()))
+    return next((text for text in reversed([*texts]) if text), "")
+
+
+def _text_of(entry: Any) -> str:
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, Mapping):
+        text = entry.get("description")
+    else:
+        text = entry.documentation if isinstance(entry, Doc) else getattr(entry, "description", None)
+    return text if isinstance(text, str) else ""
+
+
+def list_unused_metadata(annotation: Any) -> list[Any]:
+    """Return the metadata of an annotation that neither pydantic nor agentkit reads."""
+    found = getattr(strip_qualifiers(annotation), "__metadata__", ())
+    return [
+        entry
+        for entry in found
+        if not _text_of(entry)
+        and not isinstance(entry, READ_METADATA)
+        and not any(hasattr(entry, name) for name in _PYDANTIC_METHODS)
+    ]
+
+
+READ_METADATA = (str, Doc, FieldInfo, BaseMetadata, GroupedMetadata, Discriminator, Strict)
+_PYDANTIC_METHODS = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")

@@ -37,6 +37,7 @@ from .annotations import (
     Duplicates,
     FieldText,
     add_keywords,
+    mark_required,
     read_field_text,
     read_metadata_text,
     restrict,
@@ -223,6 +224,7 @@ class FunctionSchema:
 
     Attributes:
         injected: The parameters that the agent fills.
+        annotations: The annotations of the other parameters, by their names.
         omitted: The types without a schema, by parameter: an alternative, or the whole parameter with its default.
     """
 
@@ -242,6 +244,7 @@ class FunctionSchema:
         shown = [parameter for parameter in signature.parameters.values() if parameter.name not in self.injected]
         _refuse_inner_marks(function, shown)
         _check_defaults(function, shown)
+        self.annotations: Mapping[str, Any] = {parameter.name: parameter.annotation for parameter in shown}
         self.documentation: Documentation = read_docstring(docstring_of(function), [entry.name for entry in shown])
         self._texts = _read_texts(function, texts or {}, shown, duplicates)
         shown = [_restrict_to_enum(parameter, self._texts.get(parameter.name, {})) for parameter in shown]
@@ -278,6 +281,7 @@ class FunctionSchema:
             if text := annotated.get(name) or self.documentation.parameters.get(name):
                 place.setdefault("description", text)
             add_keywords(place, self._texts.get(name, {}))
+        mark_required(schema, self._texts, name_of(self.function))
         self._describe_extra_keys(schema)
         return schema
 

@@ -8,15 +8,23 @@ import json
 import sys
 import types
 from collections.abc import Mapping
-from enum import Enum
+from enum import Enum, Flag
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import PydanticSerializationError, core_schema
+from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
-from .annotations import SCALARS, add_keywords, is_annotated, refuse_injected_fields, strip_qualifiers, texts_of
+from .annotations import (
+    SCALARS,
+    add_keywords,
+    is_annotated,
+    mark_required,
+    refuse_injected_fields,
+    strip_qualifiers,
+    texts_of,
+)
 from .walk import JsonSchema
 
 
@@ -37,6 +45,15 @@ class PlainJsonSchema(GenerateJsonSchema):
         except (TypeError, ValueError) as error:
             raise PydanticSerializationError(str(error)) from error
         return value
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Show the default as the name of the enum's member where the names are the values of the schema."""
+        result = super().default_schema(schema)
+        default = schema.get("default")
+        options = [value for place in (result, *result.get("anyOf", ())) for value in place.get("enum", ())]
+        if isinstance(default, Enum) and default.value not in options and default.name in options:
+            result["default"] = default.name
+        return result
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         return _add_texts(super().model_schema(schema), schema["cls"])
@@ -71,12 +88,14 @@ class PlainJsonSchema(GenerateJsonSchema):
         return result
 
 
-def _describe_enum(cls: type[Enum]) -> JsonSchema:
+def _describe_enum(cls: type[Enum], *, by_name: bool = False) -> JsonSchema:
+    """Return the description of an enum: its own, and the meanings of its values or names.  Counted values have one."""
     texts = texts_of(cls)
+    is_counted = not by_name and _is_counted(cls)
     meanings = [
-        f"{member.value}: {texts.fields[name]['description']}"
+        f"{name if by_name else member.value}: {texts.fields.get(name, {}).get('description', name)}"
         for name, member in cls.__members__.items()
-        if "description" in texts.fields.get(name, {})
+        if is_counted or "description" in texts.fields.get(name, {})
     ]
     description = ". ".join(filter(None, [texts.description.rstrip("."), "; ".join(meanings)]))
     return {"description": description} if description else {}
@@ -100,8 +119,10 @@ def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
         name = aliases.get(key, key)
         if is_annotated(cls, name):
             add_keywords(place, texts.fields[name])
-        elif name in texts.fields:
+        elif "description" in texts.fields.get(name, {}):
             place.setdefault("description", texts.fields[name]["description"])
+    named = {key: texts.fields.get(aliases.get(key, key), {}) for key in schema["properties"]}
+    mark_required(schema, named, cls.__name__)
     return schema
 
 
@@ -109,12 +130,15 @@ def adapt_annotation(annotation: Any) -> Any:
     """Return `annotation` with the types that need it replaced; the same object if nothing changes.
 
     - `typing.TypedDict` before Python 3.12, which pydantic refuses, becomes the one of typing_extensions.
-    - An enum with members that are no JSON scalars is read by its members' names, or by values as pydantic does.
+    - An enum with members that are no JSON scalars, or that `auto()` counts, is read by its members' names, or by
+      values as pydantic does.
     """
     if isinstance(annotation, type):
         if is_typeddict(annotation) and sys.version_info < (3, 12):
             return _convert_typed_dict(annotation)
-        if issubclass(annotation, Enum) and not all(isinstance(member.value, SCALARS) for member in annotation):
+        if issubclass(annotation, Enum) and (
+            _is_counted(annotation) or not all(isinstance(member.value, SCALARS) for member in annotation)
+        ):
             return _read_by_name(annotation)
     origin = get_origin(annotation)
     args = get_args(annotation)
@@ -158,7 +182,22 @@ def _convert_typed_dict(type_: Any) -> Any:
 def _read_by_name(type_: type[Enum]) -> Any:
     members = type_.__members__
 
-    def read(value: Any) -> Any:
-        return members.get(value, value) if isinstance(value, str) else value
+    values = [member.value for member in members.values()]
+    expected = " or ".join(map(repr, members))
 
-    return Annotated[type_, BeforeValidator(read), WithJsonSchema({"type": "string", "enum": list(members)})]
+    def read(value: Any) -> Any:
+        if not isinstance(value, str) or value in values:
+            return value
+        if value not in members:
+            raise PydanticCustomError("enum", "Input should be {expected}", {"expected": expected})
+        return members[value]
+
+    shown = {"type": "string", "enum": list(members), **_describe_enum(type_, by_name=True)}
+    return Annotated[type_, BeforeValidator(read), WithJsonSchema(shown)]
+
+
+def _is_counted(type_: type[Enum]) -> bool:
+    """Return whether the values of an enum are the numbers that `auto()` gives: they mean nothing without the names."""
+    values = [member.value for member in type_]
+    is_plain = not issubclass(type_, int | str | Flag)
+    return is_plain and values == [*range(1, len(values) + 1)] and not any(isinstance(value, bool) for value in values)

@@ -218,9 +218,14 @@ def build_arguments(
     return FunctionSchema(function, texts, duplicates=duplicates, signature=signature)
 
 
+def name_of_model(model: type) -> str:
+    """Return the default name of a tool with these arguments: that of `annotate`, else the class's in snake case."""
+    return texts_of(model).name or to_snake_case(model.__name__)
+
+
 def derive_name(function: Callable[..., Any], schema: CallableSchema) -> str:
     """Return the default name of a tool: that of its class of arguments, else that of the function."""
-    return to_snake_case(schema.model.__name__) if isinstance(schema, ModelSchema) else name_of_callable(function)
+    return name_of_model(schema.model) if isinstance(schema, ModelSchema) else name_of_callable(function)
 
 
 def derive_description(function: Callable[..., Any], schema: CallableSchema) -> str:

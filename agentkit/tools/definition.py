@@ -23,6 +23,7 @@ from ..schemas import (
     derive_description,
     derive_name,
     is_arguments_model,
+    name_of_model,
     to_snake_case,
 )
 from .arguments.binding import ArgumentsSchema
@@ -50,18 +51,23 @@ class ToolExecutor(ABC, Generic[A]):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__()
-        for name, value in settings.items():
-            if name not in _KEYWORDS:
-                raise TypeError(explain_unknown_setting(cls.__name__, name, _KEYWORDS))
-            setattr(cls, name, value)
+        cls._set(settings)
         for name, value in vars(cls).items():
             if name in _KEYWORDS or callable(value) or hasattr(value, "__get__"):
                 continue
             if hint := suggest(name, _KEYWORDS, likeness=MIN_SETTING_LIKENESS):
                 raise DefinitionError(f"{cls.__name__}.{name}: no such setting. {hint} If not, rename it to _{name}.")
-        complete_settings(cls.__name__, _read_settings(cls))
         if "description" not in cls.__dict__ and (text := inspect.cleandoc(cls.__dict__.get("__doc__") or "")):
             cls.description = text
+
+    @classmethod
+    def _set(cls, settings: Mapping[str, Any]) -> None:
+        """Set attributes of the class, the keywords of `@tool` or of the class statement."""
+        for name, value in settings.items():
+            if name not in _KEYWORDS:
+                raise TypeError(explain_unknown_setting(cls.__name__, name, _KEYWORDS))
+            setattr(cls, name, value)
+        complete_settings(cls.__name__, _read_settings(cls))
 
     @abstractmethod
     def execute(self, args: A) -> Any:
@@ -94,6 +100,12 @@ def _read_settings(owner: Any) -> ToolSettings:
 SchemaOptions: TypeAlias = tuple[Mapping[str, FieldText] | None, Duplicates, Choice | None]
 """The keywords `parameters`, `duplicates` and `overload` of a tool."""
 NO_OPTIONS: SchemaOptions = (None, "dedupe", None)
+
+
+def configure(cls: type[ToolExecutor[Any]], settings: Mapping[str, Any]) -> type[ToolExecutor[Any]]:
+    """Return the class of a tool with further settings, which its instances have too."""
+    cls._set(settings)
+    return cls
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +161,7 @@ def define_handler(model: type, handler: Callable[..., Any], name: str | None, d
     """Return the definition of a handler that takes one instance of `model`."""
     schema = ModelSchema(model, handler)
     description = description or derive_description(handler, schema)
-    return Definition(handler, schema, name or to_snake_case(model.__name__), description)
+    return Definition(handler, schema, name or name_of_model(model), description)
 
 
 def check_texts(definition: Definition) -> None:

@@ -22,7 +22,7 @@ from ..schemas.models import RawSchema
 from ..schemas.returns import build_output_schema, describe_returns
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
-from .definition import Definition, check_texts, define, define_handler
+from .definition import Definition, ToolExecutor, check_texts, configure, define, define_handler
 from .isolation.process import check_isolable, run_isolated
 from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, label_results, read_declared_settings
 
@@ -215,6 +215,15 @@ class JsonTool(Generic[P, R]):
         """
         return self._schemas.render(format, references).schema
 
+    def json_schema(self) -> dict[str, Any]:
+        """Return the tool for chat completions, `schema("openai")`: the name that other libraries have for it."""
+        return self.schema("openai")
+
+    @property
+    def fn(self) -> Callable[..., R]:
+        """The function, `function`: the name that other libraries have for it."""
+        return self.function
+
     def losses(self, format: str) -> tuple[Loss, ...]:
         """Return the schema keywords that the dialect cannot express, each with its place and its replacement."""
         return self._schemas.render(format).losses
@@ -324,5 +333,16 @@ def tool(
     **settings: Unpack[ToolSettings],
 ) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
-    """Make a function a tool that stays callable: `@tool`, or `@tool(name=..., ...)` with keywords of `JsonTool`."""
-    return partial(JsonTool, **settings) if function is None else JsonTool(function, **settings)
+    """Make a function a tool that stays callable: `@tool`, or `@tool(name=..., ...)` with keywords of `JsonTool`.
+
+    A class, a `ToolExecutor`, is returned as it is, with these settings.
+    """
+    if function is None:
+        return partial(_decorate, **settings)
+    return _decorate(function, **settings)
+
+
+def _decorate(function: Callable[..., Any], **settings: Any) -> Any:
+    if isinstance(function, type) and issubclass(function, ToolExecutor):
+        return configure(function, settings)
+    return JsonTool(function, **settings)

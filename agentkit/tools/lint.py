@@ -20,7 +20,9 @@ from itertools import combinations, islice
 from typing import Any, Literal, TypeAlias
 
 from ..core.errors import DefinitionError
+from ..core.labels import Content, Destination, Plain
 from ..schemas import JsonSchema, iter_children, name_of, unwrap_function
+from ..schemas.annotations import list_unused_metadata
 from ..schemas.formats.anthropic import ANTHROPIC_PROPERTY_NAME
 from ..schemas.formats.gemini import GEMINI_PROPERTY_NAME
 from ..schemas.formats.openai import MAX_FUNCTION_DESCRIPTION_CHARS, find_exceeded_limit
@@ -71,8 +73,8 @@ def lint(tools: Any) -> list[LintFinding]:
 
     A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
     tool-description, long-description, no-result, parameter-description, parameter-name, untyped, omitted-type,
-    enum-in-text, unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-effect,
-    no-destination, egress.
+    unused-metadata, enum-in-text, unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools,
+    anthropic-strict, no-effect, no-destination, egress.
 
     Args:
         tools: A registry, a tool or function, or an iterable of them.
@@ -241,6 +243,11 @@ def check_tool_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
         what = "models see the rest of it" if name in root["properties"] else "models do not see it"
         message = f"the type {lost} has no JSON Schema, so {what}: remove it, or mark the parameter as Injected"
         yield LintFinding(tool.name, name, "omitted-type", message, "warning")
+    for name, annotation in getattr(tool.arguments, "annotations", {}).items():
+        for entry in list_unused_metadata(annotation):
+            if not isinstance(entry, Destination | Content | Plain):
+                message = f"the metadata {entry!r:.60} of the type is not read: for a description, give it as a text"
+                yield LintFinding(tool.name, name, "unused-metadata", message, "warning")
     for place in iter_places(root):
         for name, inner in place.schema.get("properties", {}).items():
             path = f"{place.path}.{name}".lstrip(".")

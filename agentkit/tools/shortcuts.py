@@ -12,8 +12,8 @@ from ..schemas import (
     derive_description,
     derive_name,
     is_arguments_model,
+    name_of_model,
     texts_of,
-    to_snake_case,
 )
 from ..schemas.formats import Declaration, References, render
 from .json_tool import JsonTool
@@ -60,7 +60,8 @@ def _make_bare_tool(function: Callable[..., R]) -> "JsonTool[..., R]":
 def _declare(of: Any, format: str) -> Declaration:
     if is_arguments_model(of):
         model = ModelSchema(of, of)
-        name = of.__name__ if format in ("json", "response_format") else to_snake_case(of.__name__)
+        is_type = format in ("json", "response_format")
+        name = texts_of(of).name or of.__name__ if is_type else name_of_model(of)
         return Declaration(name, texts_of(of).description, model.parameters)
     if isinstance(of, JsonTool):
         return Declaration(of.name, of.description, of.parameters)

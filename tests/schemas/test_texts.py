@@ -2,14 +2,14 @@
 
 import json
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum, auto
 from typing import Annotated, NamedTuple
 
 import pytest
 import typing_extensions
 from pydantic import BaseModel, Field
 
-from agentkit import DefinitionError, JsonTool
+from agentkit import DefinitionError, JsonTool, schema
 from agentkit.schemas import annotate
 
 
@@ -242,3 +242,94 @@ def test_a_docstring_of_nothing_but_parameters_is_not_a_description():
     with pytest.raises(DefinitionError, match="no description"):
         JsonTool(f)
     assert text(properties(JsonTool(f, description="Does."), "a")) == "The a."
+
+
+class Shade(Enum):
+    """A shade"""
+
+    RED = auto()
+    DARK_BLUE = auto()
+
+
+class TestCountedEnums:
+    """The values of `auto()` mean nothing: the model reads the names."""
+
+    @staticmethod
+    def paint(shade: Shade, others: list[Shade] | None = None, last: Shade = Shade.RED) -> list[Shade]:
+        """Paints the wall."""
+        return [shade, *(others or []), last]
+
+    def test_the_names_are_offered_and_accepted_and_so_are_the_values(self):
+        tool = JsonTool(self.paint)
+        names = ["RED", "DARK_BLUE"]
+        assert properties(tool, "shade") == {"type": "string", "enum": names, "description": "A shade"}
+        assert properties(tool, "others")["anyOf"][0]["items"]["enum"] == names
+        assert properties(tool, "last")["default"] == "RED"
+        assert tool.call({"shade": "DARK_BLUE", "others": ["RED", 2]}) == [
+            Shade.DARK_BLUE,
+            Shade.RED,
+            Shade.DARK_BLUE,
+            Shade.RED,
+        ]
+
+    def test_an_error_names_the_names(self):
+        problem = JsonTool(self.paint).call_with_raw_arguments('{"shade": "BLACK"}')
+        assert problem.message.startswith("shade: input should be 'RED' or 'DARK_BLUE' (got \"BLACK\")")
+
+    def test_in_a_class_the_description_has_the_names(self):
+        class Wall(BaseModel):
+            shade: Shade
+
+        def paint(wall: Wall) -> str:
+            """Paints the wall."""
+            return wall.shade.name
+
+        inner = properties(JsonTool(paint), "wall")["properties"]["shade"]
+        assert (inner["enum"], inner["description"]) == ([1, 2], "A shade. 1: RED; 2: DARK_BLUE")
+
+    def test_numbers_that_mean_something_stay(self):
+        class Grade(IntEnum):
+            GOOD = 1
+            BAD = 2
+
+        class Size(Enum):
+            SMALL = 10
+            LARGE = 20
+
+        def judge(grade: Grade, size: Size) -> str:
+            """Judges."""
+            return f"{grade} {size}"
+
+        assert properties(JsonTool(judge), "grade")["enum"] == [1, 2]
+        assert properties(JsonTool(judge), "size")["enum"] == [10, 20]
+
+
+class TestRequired:
+    """Fields and parameters with a default that a model must give all the same; and the name of a type."""
+
+    def test_annotate_names_a_type_and_its_required_fields(self):
+        @dataclass
+        class Inquiry:
+            text: str
+            limit: int = 10
+            unit: str = "m"
+
+        annotate(Inquiry, name="ask_library", required=["limit"], fields={"unit": {"required": True, "enum": ["m"]}})
+        plain = schema(Inquiry)
+        assert plain["required"] == ["text", "limit", "unit"]
+        assert schema(Inquiry, format="response_format")["json_schema"]["name"] == "ask_library"
+        assert JsonTool.from_model(Inquiry, lambda inquiry: inquiry, description="Asks.").name == "ask_library"
+
+    def test_required_of_a_parameter(self):
+        def find(text: str, limit: int = 10) -> str:
+            """Finds."""
+            return text * limit
+
+        tool = JsonTool(find, parameters={"limit": {"description": "How many.", "required": True}})
+        assert tool.parameters["required"] == ["text", "limit"]
+        with pytest.raises(DefinitionError, match=r"'text' has no default, so it is required. Give it a default"):
+            _ = JsonTool(find, parameters={"text": {"required": False}}).parameters
+        with pytest.raises(DefinitionError, match="required must be True or False, got 'yes'"):
+            JsonTool(find, parameters={"text": {"required": "yes"}})
+        with pytest.raises(DefinitionError, match=r"annotate\(Shade\): no field 'BLACK'"):
+            annotate(Shade, required=["BLACK"])

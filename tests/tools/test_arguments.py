@@ -466,3 +466,29 @@ def test_a_line_of_the_log_is_one_line():
     bound = TOOLS.bind(ToolCall("1", "forecast", '```json\n{"city": "Rome"}\n```'))
     *_, line = render_event(ToolStarted(bound))
     assert (line.level, "\n" in line.text) == ("WARNING", False)
+
+
+class Branch(BaseModel):
+    value: int
+    branches: list["Branch"] = []
+    size: Size = Size.SMALL
+
+
+def grow(branch: Branch, size: Size) -> str:
+    """Grows."""
+    return str(branch)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ('{"branch": 3, "size": "small"}', '"size":{"enum":["small","large"],"type":"string"}'),
+        ('{"branch": {"value": 1, "branches": [7]}, "size": "small"}', '{"properties":{"value":{"type":"integer"},'),
+        ('{"size": "small"}', '"branches":{"items":{"type":"object"},"type":"array"}'),
+        ('{"branch": {"value": 1}, "size": "tiny"}', 'schema {"enum":["small","large"],"type":"string"}'),
+    ],
+)
+def test_an_error_shows_no_reference_that_the_model_cannot_follow(arguments, shown):
+    message = JsonTool(grow).call_with_raw_arguments(arguments).message
+    assert shown in message or "..." in message
+    assert "$ref" not in message

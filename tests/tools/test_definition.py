@@ -100,13 +100,24 @@ def test_a_class_declares_its_settings_and_the_person_is_asked(world, made):
     assert DONE == []
 
 
-def test_a_decorated_executor_has_the_parameters_of_its_class_and_the_given_texts():
-    assert Wipe.name == "wipe"
-    assert Wipe.description == "Wipes a file."
-    assert list(Wipe.parameters["properties"]) == ["path"]
-    assert Wipe.call_with_raw_arguments('{"path": "x"}') == "wiped"
+def test_a_decorated_executor_is_its_class_with_the_given_settings():
+    assert issubclass(Wipe, ToolExecutor)
+    assert (Wipe.name, Wipe.description, Wipe.effect) == ("wipe", "Wipes a file.", "danger")
+    registry = ToolRegistry()
+    registry.register(Wipe())
+    assert list(registry["wipe"].parameters["properties"]) == ["path"]
+    assert registry.execute("wipe", '{"path": "x"}').value == "wiped"
     assert DONE == ["x"]
-    assert tool(DeleteFile).name == "delete_file"
+    assert tool(DeleteFile) is DeleteFile
+    with pytest.raises(TypeError, match=r"DeleteFile has no setting 'efect'\. Did you mean 'effect'\?"):
+        tool(efect="read")(DeleteFile)
+    with pytest.raises(DefinitionError, match="the tool 'DeleteFile': effect must be one of"):
+        tool(effect="reads")(type("DeleteFile", (DeleteFile,), {}))
+
+
+def test_a_tool_has_the_names_of_other_libraries():
+    assert delete.json_schema() == delete.schema("openai")
+    assert delete.fn is delete.function
 
 
 def test_settings_of_an_instance_count():

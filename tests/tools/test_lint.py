@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, create_model
 
 import agentkit_tools
 from agentkit import JsonAgent, JsonTool, ToolExecutor, ToolRegistry, tool
+from agentkit.core.labels import Destination
 from agentkit.tools.lint import LintFinding, estimate_tokens, lint
 
 
@@ -109,6 +110,34 @@ def test_an_empty_description_is_a_warning(text):
         "tool-description",
         "warning",
     )
+
+
+def test_metadata_that_nothing_reads_is_found():
+    class Text:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def __repr__(self) -> str:
+            return "Text()"
+
+    @dataclass
+    class Described:
+        description: str
+
+    def search(
+        query: Annotated[str, {"description": "What is searched."}],
+        where: Annotated[str, Described("Which shelf, by its letter.")],
+        count: Annotated[int, Text("The count"), Field(gt=0)],
+        to: Annotated[str, Destination(), "Whom to send it."],
+    ) -> str:
+        """Searches the library for a text."""
+        return query
+
+    found = [(finding.rule, finding.path, finding.message) for finding in lint(search)]
+    assert [entry[:2] for entry in found] == [("unused-metadata", "count"), ("parameter-description", "count")]
+    assert found[0][2].startswith("the metadata Text() of the type is not read")
+    texts = [place.get("description") for place in JsonTool(search).parameters["properties"].values()]
+    assert texts == ["What is searched.", "Which shelf, by its letter.", None, "Whom to send it."]
 
 
 def test_a_tool_that_prints_its_result_is_found():

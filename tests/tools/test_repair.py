@@ -87,14 +87,14 @@ def tools(draw, first=None):
         return {
             name: item.model_dump(exclude_unset=True) if isinstance(item, Place) else item
             for name, item in given.items()
-            if item != "(default)"
+            if item is not OMITTED
         }
 
     kind = inspect.Parameter.KEYWORD_ONLY
     work.__annotations__ = hints
     work.__signature__ = inspect.Signature(
         [
-            inspect.Parameter(name, kind, annotation=hint, default="(default)" if optional[name] else kind_empty)
+            inspect.Parameter(name, kind, annotation=hint, default=OMITTED if optional[name] else kind_empty)
             for name, hint in hints.items()
         ]
     )
@@ -105,6 +105,7 @@ def tools(draw, first=None):
     return draw(st.sampled_from([tool, raw])), hints, optional, meant
 
 
+OMITTED = object()
 kind_empty = inspect.Parameter.empty
 
 

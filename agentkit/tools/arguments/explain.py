@@ -27,6 +27,8 @@ MAX_EXAMPLE_ITEMS = 20
 """How many items or keys a minimum may demand; an example with too few is invalid, and not shown."""
 MAX_EXAMPLE_VALUES = 500
 """How many values an example may hold: definitions that refer to each other twice would double with each level."""
+MAX_SHOWN_REFERENCES = 2
+"""How many references inside each other an error follows to show a schema."""
 MAX_EXAMPLE_DEPTH = 6
 """Levels below which an example omits optional content."""
 _BY_FORMAT = {
@@ -270,14 +272,28 @@ def _find_fragment(path: ValuePath, parameters: JsonSchema) -> str:
     if not path:
         return ""
     around = (place for node in find_schemas(parameters, path[:-1]) for place in iter_child_schemas(node, path[-1]))
-    return _dump_without_notes(next((place for place in around if isinstance(place, dict)), None))
+    return _dump_without_notes(next((place for place in around if isinstance(place, dict)), None), parameters)
 
 
-def _dump_without_notes(schema: Any) -> str:
-    def strip(node: Any) -> Any:
+def _dump_without_notes(schema: Any, root: JsonSchema) -> str:
+    """Return a schema as JSON, with what its references lead to in their places, two of them deep."""
+
+    def strip(node: Any, within: tuple[str, ...] = ()) -> Any:
+        if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
+            target = follow_reference(reference, root)
+            rest = {key: item for key, item in node.items() if key != "$ref"}
+            if not isinstance(target, dict):
+                return strip(rest, within)
+            if len(within) == MAX_SHOWN_REFERENCES or reference in within:
+                return strip({key: target[key] for key in ("type",) if key in target}, within)
+            return strip({**target, **rest}, (*within, reference))
         if isinstance(node, dict):
-            return {key: strip(item) for key, item in node.items() if key not in _NOTE_KEYWORDS or not _is_note(item)}
-        return [strip(item) for item in node] if isinstance(node, list) else node
+            return {
+                key: strip(item, within)
+                for key, item in node.items()
+                if key not in _NOTE_KEYWORDS or not _is_note(item)
+            }
+        return [strip(item, within) for item in node] if isinstance(node, list) else node
 
     return json.dumps(strip(schema), ensure_ascii=False, separators=(",", ":"), default=str) if schema else ""
 
