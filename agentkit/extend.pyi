@@ -144,6 +144,9 @@ from .sessions.session import read_saved as read_saved
 from .tools.definition import Definition as Definition
 from .tools.execution.call import BoundCall as BoundCall
 from .tools.execution.call_tools import CallTools as CallTools
+from .tools.http.addresses import Target as Target
+from .tools.http.addresses import parse_url as parse_url
+from .tools.http.addresses import resolve_target as resolve_target
 from .tools.json_tool import make_defined_tool as make_defined_tool
 from .tools.lint import estimate_tokens as estimate_tokens
 from .tools.lock import format_lock as format_lock

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 import webbrowser
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -23,11 +23,13 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from .. import RunError
-from ..extend import hide, mask, run_coroutine, write_atomically
+from .. import RunError, ToolError
+from ..extend import Target, hide, mask, parse_url, resolve_target, run_coroutine, write_atomically
 
 LOGIN_SECONDS = 300.0
 """The longest time that a person may take."""
+LOOKUP_SECONDS = 10.0
+"""The longest time for the look-up of a name."""
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nYou are logged in. Close this page."
 
 
@@ -72,6 +74,7 @@ class StoredLogin:
         async def redirect(address: str) -> None:
             if show is None:
                 raise LoginNeeded(self.url)
+            await asyncio.to_thread(check_named_address, address, self.url)
             show(address)
 
         async def receive() -> AuthorizationCodeResult:
@@ -88,7 +91,7 @@ class StoredLogin:
             grant_types=["authorization_code", "refresh_token"],
             token_endpoint_auth_method="none",
         )
-        auth = OAuthClientProvider(self.url, metadata, self, redirect, receive)
+        auth = _CheckedLogin(self.url, metadata, self, redirect, receive)
         self._context = auth.context
         self._restore()
         return auth
@@ -139,6 +142,55 @@ class StoredLogin:
         self._data |= {"url": self.url, **changed}
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(self._file, json.dumps(self._data, indent=2).encode())
+
+
+class _CheckedLogin(OAuthClientProvider):
+    """The SDK's login, which asks no address inside the network of this program that a server outside names.
+
+    A server on the public internet may name public addresses alone, and over https if it has https itself.  One inside
+    may name any.  Each name is looked up before a request; the connection looks it up again.
+    """
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:  # drives the flow of the SDK, as that does with its own
+        server_url = self.context.server_url
+        flow = super().async_auth_flow(request)
+        try:
+            outgoing = await flow.__anext__()
+            while True:
+                if outgoing is not request:
+                    await asyncio.to_thread(check_named_address, str(outgoing.url), server_url)
+                response = yield outgoing
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+
+def check_named_address(url: str, server_url: str) -> None:
+    """Raise `RunError` if a server names an address for its login that it must not lead this program to."""
+    try:
+        own = parse_url(server_url)
+        named = parse_url(url)
+        if (own.scheme, own.authority) == (named.scheme, named.authority) or not _is_public(own):
+            return
+        if own.scheme == "https" and named.scheme != "https":
+            raise ToolError("It is not https.")
+        resolve_target(named, LOOKUP_SECONDS)
+    except (ToolError, TimeoutError) as error:
+        raise RunError(
+            f"the server {server_url} names {url!r:.200} for its login, which was not asked: {error or 'no such host'}"
+        ) from error
+
+
+def _is_public(target: Target) -> bool:
+    try:
+        resolve_target(target, LOOKUP_SECONDS)
+    except (ToolError, TimeoutError):
+        return False
+    return True
 
 
 def _hide_tokens(tokens: OAuthToken) -> OAuthToken:

@@ -5,22 +5,28 @@ A call by a client is bound, decided about and run, and its result has the form 
 
 import asyncio
 import json
+import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import Context as EmptyContext
+from dataclasses import dataclass
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity, authenticated_principal
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -48,12 +54,15 @@ from ..extend import (
     Done,
     Guard,
     OfRequest,
+    Place,
     RawSchema,
+    RunEntry,
     call_with_request,
     explain_answer,
     find_versions,
     format_call,
     is_function,
+    opened_store,
     read_form,
     sanitize,
     sends_outside,
@@ -70,6 +79,8 @@ ALLOW_KEY = "allow"
 """The key of the question whether a dangerous call may run."""
 ROUND_KEY = "round"
 """The key of the id of a round in the state of a call."""
+ROUND_NAME = "mcp-round/"
+"""Begins the names in a journal under which used rounds are noted."""
 STATE_SECONDS = 600.0
 """The time in which a question must be answered."""
 ALLOW_SCHEMA = {
@@ -86,20 +97,50 @@ MAX_ASKED_CALL_CHARS = 4_000
 
 
 class UsedRounds:
-    """The rounds of calls whose answers were used: each counts once, however often it is sent."""
+    """The rounds of calls whose answers were used: each counts once, however often it is sent.
 
-    def __init__(self) -> None:
+    Args:
+        journal: Where they are noted, as names of conversations without runs, so that each counts once in all
+            processes; None for this process alone.
+    """
+
+    def __init__(self, journal: Place | None = None) -> None:
+        self._journal = journal
         self._ends: dict[str, float] = {}
+        self._cleaned = 0.0
 
-    def take(self, identity: str) -> bool:
-        """Return whether the answers of a round may be used now; False for a second time and without an id."""
-        now = time.monotonic()
+    async def take(self, identity: str) -> bool:
+        """Return whether the answers of a round may be used now; False for a second time and without an id.
+
+        Raises:
+            JournalError: The round cannot be noted.
+        """
+        now = time.time()
         while self._ends and self._ends[oldest := next(iter(self._ends))] < now:
             del self._ends[oldest]
         if not identity or identity in self._ends:
             return False
         self._ends[identity] = now + STATE_SECONDS
-        return True
+        return self._journal is None or await asyncio.to_thread(self._claim, self._journal, identity, now)
+
+    def _claim(self, journal: Place, identity: str, now: float) -> bool:
+        with opened_store(journal) as store:
+            if self._cleaned < now - STATE_SECONDS:
+                self._cleaned = now
+                store.remove([RunEntry("", key) for name, key in store.names().items() if _end_of_round(name) < now])
+            key = secrets.randbits(60)
+            return store.claim_name(f"{ROUND_NAME}{identity}", key) == key
+
+
+def _new_round() -> str:
+    """Return the id of a round, which begins with the time after which no answer of it is accepted."""
+    return f"{int(time.time() + 2 * STATE_SECONDS)}-{secrets.token_hex(16)}"
+
+
+def _end_of_round(name: str) -> float:
+    """Return the time in the name of a noted round; infinity for another name."""
+    found = re.fullmatch(rf"{ROUND_NAME}(\d+)-[0-9a-f]{{32}}", name)
+    return float(found[1]) if found else math.inf
 
 
 class ServedCall:
@@ -110,17 +151,20 @@ class ServedCall:
         deps: Fills the parameters that clients do not see.
         context: The SDK's context of the request.
         params: The call, with the answers to what the server asked before, and its state.
-        used: The rounds whose answers were used.  Answers that are sent a second time begin the call anew.
+        state: The state of the call with which the answers may be used; None to begin the call anew.
     """
 
     def __init__(
-        self, tools: ToolRegistry, deps: Any, context: Context, params: types.CallToolRequestParams, used: UsedRounds
+        self,
+        tools: ToolRegistry,
+        deps: Any,
+        context: Context,
+        params: types.CallToolRequestParams,
+        state: dict[str, Any] | None,
     ) -> None:
         self._context = context
-        state = json.loads(params.request_state or "{}")
-        is_new = used.take(state.pop(ROUND_KEY, ""))
-        self._responses = (params.input_responses or {}) if is_new else {}
-        self._state: dict[str, Any] = state if is_new else {}
+        self._responses = (params.input_responses or {}) if state is not None else {}
+        self._state = state or {}
         self._run = RunContext(deps, call=ToolCall("call_1", params.name, ""), channel=Channel())
         call = ToolCall("call_1", params.name, json.dumps(params.arguments or {}))
         bound = tools.bind(call, self._run)
@@ -222,7 +266,7 @@ class ServedCall:
                 )
                 for key, (text, schema) in forms.items()
             }
-            state = {**self._state, ROUND_KEY: secrets.token_hex(16)}
+            state = {**self._state, ROUND_KEY: _new_round()}
             return types.InputRequiredResult(input_requests=dict(requests), request_state=json.dumps(state))
         return {
             key: await session.elicit_form(text, dict(schema), self._context.request_id)
@@ -277,7 +321,13 @@ SCOPE_KEY = "agentkit.scope"
 
 
 def make_server(
-    tools: Any, *, name: str = "agentkit", instructions: str = "", deps: Any = None, keys: Sequence[str] = ()
+    tools: Any,
+    *,
+    name: str = "agentkit",
+    instructions: str = "",
+    deps: Any = None,
+    keys: Sequence[str] = (),
+    journal: Place | None = None,
 ) -> "Server[Any]":
     """Return the SDK's server of tools, to run it over a transport of your own.
 
@@ -291,7 +341,9 @@ def make_server(
         deps: Fills the parameters that clients do not see, as `JsonAgent(deps=)` does.  Over HTTP it may be a plain or
             async function of the request (a `starlette.requests.Request`).
         keys: Secrets of at least 32 characters that seal the state of a call which asks a person; all servers of one
-            address need the same.  By default, a key of this process.  An approval counts once in each process.
+            address need the same.  By default, a key of this process.
+        journal: A journal that all servers of one address share, so that an approval counts once in all of them; by
+            default, it counts once in each process.
 
     Raises:
         DefinitionError: There are no tools, or `deps` lacks a value that one needs.
@@ -300,7 +352,7 @@ def make_server(
     if not is_function(deps):
         registry.check_injected(RunContext(deps))
     listed = [to_protocol(tool) for tool in registry.values()]
-    used = UsedRounds()
+    used = UsedRounds(journal)
 
     async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
@@ -309,7 +361,9 @@ def make_server(
         context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         values = await _read_deps(deps, context)
-        return await ServedCall(registry, values, context, params, used).result()
+        state = json.loads(params.request_state or "{}")
+        is_new = await used.take(state.pop(ROUND_KEY, ""))  # answers that are sent a second time begin the call anew
+        return await ServedCall(registry, values, context, params, state if is_new else None).result()
 
     server: Server[Any] = Server(
         name,
@@ -362,6 +416,10 @@ def _annotate(tool: JsonTool[..., Any]) -> types.ToolAnnotations:
     )
 
 
+Verifier: TypeAlias = Callable[[str], Any]
+"""Returns the user's id or an `AccessToken` for a valid access token, else None.  May be a coroutine function."""
+
+
 def make_app(
     tools: Any,
     *,
@@ -369,6 +427,10 @@ def make_app(
     hosts: Sequence[str] = (),
     token: str = "",
     user: OfRequest | None = None,
+    verifier: Verifier | None = None,
+    issuer: str = "",
+    resource: str = "",
+    scopes: Sequence[str] = (),
     allow_origins: Sequence[str] = (),
     path: str = "/mcp",
     **options: Any,
@@ -387,18 +449,28 @@ def make_app(
         user: A plain or async function of the request (a `starlette.requests.Request`) that returns the id of the
             signed-in user, None for a request that is refused.  A session, and a call that waits for an answer, belong
             to their user.
+        verifier: Makes the server an OAuth 2.1 resource server: a plain or async function of the access token in a
+            request that returns the id of its user, or the SDK's `AccessToken`; None for a token that is not valid.  It
+            must check that the token was made for `resource`; that of an `AccessToken` is checked.  `deps` finds the
+            `AccessToken` as `request.user.access_token`.
+        issuer: The address of the authorization server at which clients log in.
+        resource: The address of this server as clients know it, "https://tools.example/mcp".
+        scopes: What a token must allow.
         allow_origins: The origins of pages that may send requests from a browser, beside those of this machine.
         path: The path at which it answers; "/" for that of the mount.
         options: As for `make_server`; `deps` may be a function of the request.
 
     Raises:
-        DefinitionError: There is no token for an address that others can reach, or it is too short.
+        DefinitionError: There is no token for an address that others can reach, or it is too short; or `verifier` lacks
+            the addresses, or comes with another check.
     """
-    if host not in LOOPBACK and not token and user is None:
+    login = _make_login(verifier, issuer, resource, scopes, is_alone=not token and user is None)
+    if host not in LOOPBACK and not token and user is None and verifier is None:
         raise DefinitionError(f"serve(host={host!r}): others can reach this address. Give a token: serve(token=...)")
     if token and len(token) < MIN_TOKEN_CHARS:
         raise DefinitionError(f"serve(token=...): expected at least {MIN_TOKEN_CHARS} characters, got {len(token)}")
-    names = [f"[{entry}]" if ":" in entry else entry for entry in dict.fromkeys([*LOOPBACK, host, *hosts])]
+    own_names = dict.fromkeys([*LOOPBACK, host, *filter(None, [urlsplit(resource).hostname]), *hosts])
+    names = [f"[{entry}]" if ":" in entry else entry for entry in own_names]
     own = [f"{scheme}://{entry}:*" for scheme in ("http", "https") for entry in names]
     server = make_server(tools, **options)
 
@@ -407,6 +479,7 @@ def make_app(
             streamable_http_path=path,
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard checks
             max_request_body_size=MAX_BODY_BYTES,
+            **login,
         )
 
     return Guard(
@@ -417,6 +490,54 @@ def make_app(
         user=user,
         make_request=Request,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionVerifier:
+    """The SDK's `TokenVerifier` of a function; a plain one runs in a thread."""
+
+    function: Verifier
+    resource: str
+    scopes: Sequence[str]
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        found = await call_with_request(self.function, token)
+        if found is None or found == "" or isinstance(found, AccessToken):
+            return found or None
+        if not isinstance(found, str | int) or isinstance(found, bool):
+            raise DefinitionError(f"verifier=: expected the user's id or an AccessToken, got {type(found).__name__}")
+        return AccessToken(
+            token=token, client_id=str(found), scopes=[*self.scopes], resource=self.resource, subject=str(found)
+        )
+
+
+def _make_login(
+    verifier: Verifier | None, issuer: str, resource: str, scopes: Sequence[str], *, is_alone: bool
+) -> dict[str, Any]:
+    """Return what the SDK's app needs to be a resource server; nothing without a verifier."""
+    if verifier is None:
+        if issuer or resource or scopes:
+            raise DefinitionError("make_app: issuer=, resource= and scopes= belong to verifier=, which is missing")
+        return {}
+    if not is_alone:
+        raise DefinitionError("make_app: verifier= decides who may call. Leave token= and user= out.")
+    if not issuer or not resource:
+        raise DefinitionError(
+            'make_app: verifier= needs issuer="https://login.example", where clients log in, and '
+            'resource="https://tools.example/mcp", the address of this server'
+        )
+    try:
+        settings = AuthSettings.model_validate(
+            {
+                "issuer_url": issuer,
+                "resource_server_url": resource,
+                "required_scopes": [*scopes] or None,
+                "validate_token_resource": True,
+            }
+        )
+    except ValidationError as error:
+        raise DefinitionError(f"make_app: issuer= and resource= must be http(s) addresses: {error}") from None
+    return {"auth": settings, "token_verifier": _FunctionVerifier(verifier, resource, scopes)}
 
 
 class _Mountable:
@@ -510,11 +631,11 @@ def serve(
     Args:
         tools: As for `make_server`.
         http: Serve streamable HTTP at `http://host:port/mcp` instead of standard input and output.
-        host: The address; other than the loopback, it needs a token.
+        host: The address; other than the loopback, it needs a token or a `verifier`.
         port: The port.
         hosts: As for `make_app`.
         token: As for `make_app`.
-        options: As for `make_server`.
+        options: As for `make_server` and, over HTTP, `make_app`.
     """
     if not http:
         asyncio.run(serve_stdio(tools, **options))

@@ -62,6 +62,19 @@ def test_a_login_is_stored_and_renewed(world, vault, settings):
     assert after["access_token"] not in mask(f"the token is {after['access_token']}")
 
 
+def test_our_server_wants_a_login_and_its_tools_know_the_client(world, settings):
+    with over_http("resource_server.py", "60", cwd=settings, stdout=subprocess.DEVNULL) as (port, _):
+        url = f"http://127.0.0.1:{port}/mcp"
+        refused = requests.post(url, json={}, timeout=10)
+        assert refused.status_code == 401
+        metadata = f"http://127.0.0.1:{port}/.well-known/oauth-protected-resource/mcp"
+        assert f'resource_metadata="{metadata}"' in refused.headers["www-authenticate"]
+        shown = requests.get(metadata, timeout=10).json()
+        assert (shown["resource"], shown["authorization_servers"]) == (url, [f"http://127.0.0.1:{port}"])
+        login(url, show=browse)
+        assert ask(world, url) == ["3 for client "]
+
+
 def test_without_a_login_the_error_names_the_command(world, vault):
     with pytest.raises(RunError, match=f"the server {vault} wants a login. Run: agentkit mcp login {vault}"):
         ask(world, vault)

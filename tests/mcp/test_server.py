@@ -10,6 +10,7 @@ import mcp_types as types
 import pytest
 from fastapi import FastAPI
 from mcp import Client
+from mcp.server.auth.provider import AccessToken
 from pydantic import BaseModel
 from servers import wait_until_nothing_is_left
 from starlette.applications import Starlette
@@ -17,8 +18,9 @@ from starlette.testclient import TestClient
 
 from agentkit import DefinitionError, Injected, JsonAgent, JsonTool, RunContext, ToolRegistry, ask_question, tool
 from agentkit.core.threads import count_abandoned
+from agentkit.extend import list_conversations, name_conversations, opened_store
 from agentkit.mcp import MCPServer, make_app, make_server, serve
-from agentkit.mcp.server import to_protocol
+from agentkit.mcp.server import ROUND_NAME, UsedRounds, _new_round, to_protocol
 from agentkit.testing import ScriptedModel, answer, call
 
 RED_DOT = (
@@ -359,6 +361,125 @@ def test_a_session_belongs_to_its_user():
             for user in ("ada", "eve")
         }
     assert found == {"ada": 200, "eve": 404}
+
+
+LOGIN = {"issuer": "https://login.example", "resource": "https://tools.example/mcp"}
+TOKENS = {
+    "of ada": "ada",
+    "of eve": AccessToken(token="of eve", client_id="app", scopes=["pay"], subject="eve", resource=LOGIN["resource"]),
+    "of another": AccessToken(token="x", client_id="app", scopes=["pay"], resource="https://other.example/mcp"),
+    "of old": AccessToken(token="x", client_id="app", scopes=["pay"], resource=LOGIN["resource"], expires_at=1),
+    "of a reader": AccessToken(token="x", client_id="app", scopes=["read"], resource=LOGIN["resource"]),
+    "empty": "",
+}
+
+
+async def averify(token):
+    return TOKENS.get(token)
+
+
+def shop_of_login(request):
+    return Shop(request.user.access_token.subject)
+
+
+@pytest.fixture(params=[TOKENS.get, averify], ids=["plain", "async"])
+def login_server(request):
+    """Our server as a resource server, whose tools work with what belongs to the user of a token."""
+    app = make_app([pay], host="0.0.0.0", verifier=request.param, scopes=["pay"], deps=shop_of_login, **LOGIN)
+    with TestClient(app, base_url="https://tools.example") as client:
+        yield client
+
+
+def call_with(client, token, **more):
+    client.headers["authorization"] = f"Bearer {token}"
+    try:
+        return call_as(client, "", **more)
+    finally:
+        del client.headers["authorization"]
+
+
+def test_a_resource_server_names_its_authorization_server(login_server):
+    refused = login_server.post("/mcp", json=HELLO, headers=ACCEPT)
+    assert refused.status_code == 401
+    metadata = "https://tools.example/.well-known/oauth-protected-resource/mcp"
+    assert f'resource_metadata="{metadata}"' in refused.headers["www-authenticate"]
+    shown = login_server.get(metadata).json()
+    assert shown["authorization_servers"] == ["https://login.example"]
+    assert (shown["resource"], shown["scopes_supported"]) == (LOGIN["resource"], ["pay"])
+
+
+def test_tools_of_a_resource_server_know_the_user_to_whom_a_waiting_call_belongs(login_server):
+    asked = call_with(login_server, "of ada")[1]["result"]
+    given = {"allow": {"action": "accept", "content": {"allow": True}}}
+    answered = {"requestState": asked["requestState"], "inputResponses": given}
+    assert call_with(login_server, "of eve", **answered)[0] == 400
+    assert call_with(login_server, "of ada", **answered)[1]["result"]["content"][0]["text"] == "4.0 by ada"
+
+
+@pytest.mark.parametrize(
+    ("token", "status"),
+    [("of another", 401), ("of old", 401), ("unknown", 401), ("empty", 401), ("of a reader", 403), ("of eve", 200)],
+)
+def test_a_token_for_another_server_or_too_little_is_refused(login_server, token, status):
+    assert call_with(login_server, token)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"verifier": averify}, 'needs issuer="https://login.example"'),
+        (LOGIN, "belong to verifier="),
+        ({"verifier": averify, "token": "t" * 16, **LOGIN}, "Leave token= and user= out"),
+        ({"verifier": averify, "issuer": "login", "resource": LOGIN["resource"]}, "must be http"),
+    ],
+    ids=["no issuer", "no verifier", "two checks", "no address"],
+)
+def test_a_login_that_is_not_whole_is_refused(options, reason):
+    with pytest.raises(DefinitionError, match=reason):
+        make_app([pay], **options)
+
+
+def test_what_a_verifier_may_return():
+    app = make_app([add], verifier=lambda token: [token], **LOGIN)
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client, pytest.raises(DefinitionError, match="got list"):
+        call_with(client, "x")
+
+
+def test_an_approval_counts_once_in_all_servers_on_one_journal(tmp_path):
+    places = [tmp_path / "runs.db"] * 2
+    servers = [make_server(TOOLS, keys=["k" * 32], journal=place) for place in places]
+
+    async def work():
+        async def respond(_, __):
+            raise AssertionError("the rounds are sent by hand")
+
+        async def send(server, **more):
+            async with Client(server, mode="auto", elicitation_callback=respond) as client:
+                return await client.session.call_tool("delete", {"path": "a"}, allow_input_required=True, **more)
+
+        asked = await send(servers[0])
+        yes = {"allow": types.ElicitResult(action="accept", content={"allow": True})}
+        approved = {"input_responses": yes, "request_state": asked.request_state}
+        assert text_of(await send(servers[1], **approved)) == "deleted a"
+        for server in (*servers, make_server(TOOLS, keys=["k" * 32], journal=places[0])):
+            assert (await send(server, **approved)).result_type == "input_required"
+
+    deleted.clear()
+    asyncio.run(work())
+    assert deleted == ["a"]
+    assert list_conversations(places[0]) == []
+
+
+def test_noted_rounds_are_removed_when_no_answer_of_them_is_accepted_any_more(tmp_path):
+    place = tmp_path / "runs.db"
+    old = f"{ROUND_NAME}{int(time.time()) - 1}-{'0' * 32}"
+    with opened_store(place) as store:
+        store.claim_name(old, 7)
+        store.claim_name("ada", 8)
+    identity = _new_round()
+    assert asyncio.run(UsedRounds(place).take(identity))
+    assert not asyncio.run(UsedRounds(place).take(identity))
+    assert {*name_conversations(place).values()} == {"ada", f"{ROUND_NAME}{identity}"}
 
 
 @pytest.mark.parametrize("framework", ["Starlette", "FastAPI"])
