@@ -1,7 +1,7 @@
 """Everyday sentences over everyday tools, with the calls that each asks for; read by `everyday.py`.
 
-A line is `sentence => call`; several calls are separated by `;`, and nothing behind the arrow means that no call is
-right. The half `HELD_OUT` was written first, has other tools than `TUNING`, and was not read while the offline model was
+A line is `sentence => call`; several calls are separated by `;`, alternatives by `|`, and nothing behind the arrow means
+that no call is right. `HELD_OUT` has other tools than `TUNING`, and its lines were not read while the offline model was
 changed.
 """
 
@@ -17,9 +17,6 @@ class Domain(NamedTuple):
 
     tools: list[Any]
     lines: str
-
-
-# --- held out -------------------------------------------------------------------------------------------------------
 
 
 @tool(effect="write")
@@ -483,10 +480,240 @@ Reset the password of everybody except mkurz =>
 """,
 )
 
-HELD_OUT = {"home": HOME, "money": MONEY, "tickets": TICKETS, "travel": TRAVEL, "assistant": ASSISTANT, "admin": ADMIN}
+
+@tool(effect="write")
+def enrol_student(student: str, course: str) -> str:
+    """Enrol a student in a course."""
+    return "ok"
 
 
-# --- tuning ---------------------------------------------------------------------------------------------------------
+@tool(effect="write")
+def record_grade(student: str, course: str, grade: int) -> str:
+    """Record the grade of a student in a course.
+
+    Args:
+        student: Name of the student.
+        course: Name of the course.
+        grade: From 1 to 6.
+    """
+    return "ok"
+
+
+@tool(effect="danger")
+def expel_student(student_id: str, reason: str = "") -> str:
+    """Expel a student from the school.
+
+    Args:
+        student_id: Id of the student, like S-204.
+        reason: Why.
+    """
+    return "ok"
+
+
+@tool(effect="read")
+def timetable(class_name: str, day: str | None = None) -> str:
+    """Show the timetable of a class."""
+    return "none"
+
+
+@tool(effect="read")
+def average_grade(course: str) -> float:
+    """Compute the average grade of a course."""
+    return 2.3
+
+
+def excuse_absence(student: str, date: str) -> str:
+    """Excuse the absence of a student on a day.
+
+    Args:
+        student: Name of the student.
+        date: Day, YYYY-MM-DD.
+    """
+    return "ok"
+
+
+SCHOOL = Domain(
+    [enrol_student, record_grade, expel_student, timetable, average_grade, excuse_absence],
+    """
+Enrol Lena Kurz in the course Biology => enrol_student(student="Lena Kurz", course="Biology")
+Enrol Lena and Tom in Biology => enrol_student(student="Lena", course="Biology"); enrol_student(student="Tom", course="Biology")
+Enrol Lena =>
+Record grade 2 for Lena Kurz in Biology => record_grade(student="Lena Kurz", course="Biology", grade=2)
+Record a grade for Lena in Biology =>
+Record grade 2 or 3 for Lena in Biology =>
+Expel S-204 => expel_student(student_id="S-204")
+Expel student S-204 for three days =>
+Don't expel S-204 =>
+Should we expel S-204? =>
+Show the timetable of class 7b => timetable(class_name="7b")
+What is the average grade of Biology? => average_grade(course="Biology")
+Excuse the absence of Tom on 2026-03-09 => excuse_absence(student="Tom", date="2026-03-09")
+Excuse Tom's absence on 2026-03-09 and 2026-03-10 => excuse_absence(student="Tom", date="2026-03-09"); excuse_absence(student="Tom", date="2026-03-10")
+Excuse Tom until 2026-03-20 =>
+Excuse everybody on 2026-03-09 =>
+""",
+)
+
+
+def schedule_service(plate: str, date: str) -> str:
+    """Schedule a service for a car.
+
+    Args:
+        plate: Licence plate, like W-4711.
+        date: Day, YYYY-MM-DD.
+    """
+    return "ok"
+
+
+def order_part(part: str, quantity: int = 1) -> str:
+    """Order a spare part.
+
+    Args:
+        part: The part.
+        quantity: How many.
+    """
+    return "ok"
+
+
+def add_mileage(plate: str, kilometres: int) -> str:
+    """Record the mileage of a car in kilometres."""
+    return "ok"
+
+
+@tool(effect="read")
+def car_details(plate: str) -> str:
+    """Look up the details of a car by its plate."""
+    return "none"
+
+
+@tool(effect="danger")
+def scrap_car(plate: str, keep_parts: bool = True) -> str:
+    """Scrap a car.
+
+    Args:
+        plate: Licence plate.
+        keep_parts: Whether usable parts are kept.
+    """
+    return "ok"
+
+
+def fuel_cost(litres: float, price_per_litre: float) -> float:
+    """Compute the cost of fuel.
+
+    Args:
+        litres: Litres of fuel.
+        price_per_litre: Price of one litre in euros.
+    """
+    return litres * price_per_litre
+
+
+GARAGE = Domain(
+    [schedule_service, order_part, add_mileage, car_details, scrap_car, fuel_cost],
+    """
+Schedule a service for W-4711 on 2026-04-02 => schedule_service(plate="W-4711", date="2026-04-02")
+Schedule a service for W-4711 =>
+Schedule a service for the red car on 2026-04-02 =>
+Schedule a service for W-4711 on 2026-04-02 or 2026-04-03 =>
+Order 4 brake pads => order_part(part="brake pads", quantity=4)
+Order the spare part 'wiper blade' => order_part(part="wiper blade")
+Order 4 brake pads for W-4711 =>
+Record a mileage of 81500 kilometres for W-4711 => add_mileage(plate="W-4711", kilometres=81500)
+Record 50000 miles for W-4711 =>
+Look up the details of W-4711 => car_details(plate="W-4711")
+Scrap W-4711 => scrap_car(plate="W-4711")
+Scrap W-4711 and don't keep the parts => scrap_car(plate="W-4711", keep_parts=False)
+Scrap W-4711 without keeping parts => scrap_car(plate="W-4711", keep_parts=False)
+Scrap all cars but W-4711 =>
+Never scrap W-4711 =>
+Scrap W-4711 once it is empty =>
+What do 40 litres of fuel cost at a price of 1.60? => fuel_cost(litres=40, price_per_litre=1.6)
+""",
+)
+
+
+@tool(effect="write")
+def pause_subscription(subscription_id: str, months: int = 1) -> str:
+    """Pause a subscription.
+
+    Args:
+        subscription_id: Id of the subscription, like SUB-31.
+        months: Number of months.
+    """
+    return "ok"
+
+
+@tool(effect="danger")
+def end_subscription(subscription_id: str, immediately: bool = False) -> str:
+    """End a subscription.
+
+    Args:
+        subscription_id: Id of the subscription.
+        immediately: Whether it ends at once instead of at the end of the month.
+    """
+    return "ok"
+
+
+@tool(effect="write")
+def apply_discount(subscription_id: str, percent: float) -> str:
+    """Give a discount on a subscription.
+
+    Args:
+        subscription_id: Id of the subscription.
+        percent: Discount in percent.
+    """
+    return "ok"
+
+
+@tool(effect="write")
+def change_plan(subscription_id: str, plan: Literal["basic", "family", "business"]) -> str:
+    """Change the plan of a subscription."""
+    return "ok"
+
+
+@tool(effect="read")
+def subscription_details(subscription_id: str) -> str:
+    """Show the details of a subscription."""
+    return "none"
+
+
+@tool(effect="read")
+def count_subscriptions(plan: Literal["basic", "family", "business"] | None = None) -> int:
+    """Count the subscriptions."""
+    return 3
+
+
+SUBSCRIPTIONS = Domain(
+    [pause_subscription, end_subscription, apply_discount, change_plan, subscription_details, count_subscriptions],
+    """
+Pause SUB-31 => pause_subscription(subscription_id="SUB-31")
+Pause SUB-31 for 3 months => pause_subscription(subscription_id="SUB-31", months=3)
+Pause SUB-31 for two weeks =>
+Pause my subscription =>
+End SUB-31 => end_subscription(subscription_id="SUB-31")
+End SUB-31 immediately => end_subscription(subscription_id="SUB-31", immediately=True)
+End SUB-31 on 2026-05-01 =>
+End SUB-31, not SUB-32 => end_subscription(subscription_id="SUB-31")
+Give SUB-31 a discount of 15 percent => apply_discount(subscription_id="SUB-31", percent=15)
+Give SUB-31 a discount of 15 euros =>
+Give SUB-31 a discount =>
+Change the plan of SUB-31 to family => change_plan(subscription_id="SUB-31", plan="family")
+Change SUB-31 from basic to business => change_plan(subscription_id="SUB-31", plan="business")
+Change SUB-31 to premium =>
+Change SUB-31 to family and SUB-32 to basic => change_plan(subscription_id="SUB-31", plan="family"); change_plan(subscription_id="SUB-32", plan="basic")
+Show the details of SUB-31 => subscription_details(subscription_id="SUB-31")
+Count the family subscriptions => count_subscriptions(plan="family")
+How many subscriptions are there? => count_subscriptions()
+""",
+)
+
+HELD_OUT = {
+    "travel": TRAVEL,
+    "assistant": ASSISTANT,
+    "admin": ADMIN,
+    "school": SCHOOL,
+    "garage": GARAGE,
+    "subscriptions": SUBSCRIPTIONS,
+}
 
 
 @tool(effect="write")
@@ -1319,6 +1546,9 @@ Record 2 hours on Apollo and 3 hours on Gemini => track_time(project="Apollo", h
 )
 
 TUNING = {
+    "home": HOME,
+    "money": MONEY,
+    "tickets": TICKETS,
     "calendar": CALENDAR,
     "deployments": DEPLOYMENTS,
     "git": GIT,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Literal
 
-from agentkit import JsonAgent, ToolError
+from agentkit import JsonAgent, ToolError, tool
 
 ORDERS = """\
 day,city,item,pieces,euros
@@ -31,6 +31,7 @@ class Figure:
     rows: int
 
 
+@tool(effect="read")
 def figure(
     kind: Literal["sum", "average", "largest", "smallest"],
     column: Literal["pieces", "euros"],

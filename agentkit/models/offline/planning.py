@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ...tools.arguments.validation_errors import find_schemas, list_types
 from .words import (
     BOUNDS,
+    CALLING,
     CONDITION_WORDS,
     DENIALS,
     GENERIC,
@@ -151,7 +152,9 @@ def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -
     form = next((kind for kind, sign in (("date", "YY"), ("time", "HH")) if sign in text), "")
     hints = [c for c in to_concepts(f"{text} {schema.get('format', form)}") if c not in GENERIC.union(words)]
     units = to_concepts(" ".join(PATTERNS["measured"].findall(text)))
-    cues = dict.fromkeys(words, max(len(words), 1) ** -0.5) | {c: 1.0 if c in units else 0.25 for c in hints}
+    cues = {word: 1.0 if word in LEADS else len(words) ** -0.5 for word in words} | {
+        c: 1.0 if c in units else 0.25 for c in hints
+    }
     *kinds, (_, other) = _FITS.get(one["type"], [(set(), {})])
     fits = next((fits for cues in ([form], words, hints) for known, fits in kinds if not known.isdisjoint(cues)), other)
     fits = {} if one.get("enum") else {**fits, "array": 2.5} if is_list else fits
@@ -160,6 +163,7 @@ def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -
     known: list[tuple[Sequence[str], Any]] = [(to_concepts(str(value)), value) for value in values]
     if "code" in text.lower():
         rows = [row for of in _CODES if of in text.lower() for row in _CODES[of]]
+        rows = [row for row in rows if row[0] in one.get("enum", (row[0],))]
         known += [(to_concepts(each), code) for code, name in rows for each in (code, name)]
         cues = {word: 0.0 for words, _ in known for word in words} | cues
     if one["type"] == "boolean":
@@ -379,6 +383,8 @@ class Task:
         """Return the words of this part that no value, no word of the tool and no word without content explains."""
         read = set(self.list_read())
         explained = STOP.union(_SIGNS, self.tool.own, *(param.cues for param in self.columns))
+        if self.query.concepts_in(self.start, self.end).issuperset(to_concepts(self.tool.name)):
+            explained = explained.union(CALLING)  # "*call* price_of"
         unread = []
         for word in self.query.words_in(self.start, self.end):
             if word.start in read or not word.text[0].isalnum():
@@ -400,9 +406,11 @@ class Task:
         used = set(self.list_places())
         yield from used
         for fit in self._all_fits:
-            if fit.denial is not None and fit.param in self.columns:
+            if fit.denial is not None and fit.param in self.columns and not fit.param.is_list:
                 yield from range(fit.denial, fit.value.end)
-        for one, other in pairwise(self.query.values):
+        named = {word for param in self.tool.params for word in to_concepts(param.path[-1])}
+        has_start = not named.isdisjoint(LEADS["from"])
+        for one, other in pairwise([] if has_start else self.query.values):
             if other.start in used and is_change(one, other, self.query.text):
                 yield from range_of(one)
 
@@ -419,8 +427,9 @@ class Task:
         return [self.query.text[start:end] for start, end in spans]
 
     def is_complete(self) -> bool:
-        """Return whether each required parameter has a value, and each word of this part has a place."""
-        return all(param in self.columns for param in self.tool.params if param.required) and not self.find_unread()
+        """Return whether each required parameter has a value of this part, and each word of this part has a place."""
+        filled = {param for param, column in self.columns.items() if self._contains(column[0])}
+        return filled.issuperset(param for param in self.tool.params if param.required) and not self.find_unread()
 
     def _is_named(self, fit: Fit) -> bool:
         """Return whether the value is an option that the tool's name contains, such as "merge" of `merge_request`."""
@@ -449,17 +458,20 @@ class Task:
         for is_first in (True, False):
             for fit in ranked:
                 column = columns[fit.param]
-                places = range(fit.value.start, fit.value.end)
-                text = self.query.text
-                is_listed = any(is_listed_with(one.value, fit.value, text) for one in column)
-                if column:
-                    is_next = is_listed and not (is_first or self._is_named(fit))
-                else:
-                    is_next = is_first != self._is_loose(fit)
-                if is_next and taken.isdisjoint(places):
+                if not column and is_first != self._is_loose(fit) and taken.isdisjoint(range_of(fit.value)):
                     column.append(fit)
-                    taken.update(places)
+                    taken.update(range_of(fit.value))
+                if column and (fit.param.is_list or not is_first):
+                    self._add_listed(column, ranked, taken)
         return {param: sorted(fits, key=lambda fit: fit.value.start) for param, fits in columns.items() if fits}
+
+    def _add_listed(self, column: list[Fit], ranked: Sequence[Fit], taken: set[int]) -> None:
+        """Add to a parameter's values the unused ones that are listed with them."""
+        for fit in ranked:
+            is_own = fit.param is column[0].param and not self._is_named(fit) and taken.isdisjoint(range_of(fit.value))
+            if is_own and any(is_listed_with(one.value, fit.value, self.query.text) for one in column):
+                column.append(fit)
+                taken.update(range_of(fit.value))
 
     @cached_property
     def fits(self) -> Sequence[Fit]:
@@ -650,7 +662,10 @@ def _find_tasks(
         best = tools[scores.index(max(scores))]
         last = tasks[-1] if tasks else None
         named = {word for word in mentioned if not word.startswith("<")}
-        if not last or (best.is_meant(named) and max(scores) > scores[tools.index(last.tool)]):
+        whole = replace(last, end=end) if last else None
+        if last and whole and whole.is_complete() and not last.is_complete():
+            tasks[-1] = whole
+        elif not last or (best.is_meant(named) and max(scores) > scores[tools.index(last.tool)]):
             tasks.append(Task(best, query, start, end))
         elif (task := Task(last.tool, query, start, end, is_further=True)).is_next(
             last, is_named := "another" in mentioned or last.tool.is_meant(mentioned)

@@ -8,11 +8,13 @@ knowledge of English is in `lexicon.toml`: its table `values` has the patterns o
 import datetime
 import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.resources import files
 from itertools import dropwhile, takewhile
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ...tools.arguments.json_text import parse_lenient
@@ -23,6 +25,7 @@ DENIALS = frozenset(LEXICON["denials"].split())
 NEGATIONS = DENIALS.union(LEXICON["negations"].split())
 CONDITION_WORDS = frozenset(LEXICON["conditions"].split())
 QUANTITIES = frozenset(LEXICON["quantities"].split())
+CALLING = frozenset(LEXICON["calling"].split())
 BOUNDS = frozenset(LEXICON["bounds"].split())
 STOP = DENIALS.union(CONDITION_WORDS, QUANTITIES, LEXICON["stop"].split())
 MAX_QUERY_CHARS = 1000
@@ -78,6 +81,9 @@ _LITERAL_KINDS = frozenset({"quoted", "code", "version", "path", "url", "email"}
 START = TextSpan("", "", "", 0, 0)
 
 
+_START = attrgetter("start")
+
+
 class Query(NamedTuple):
     """A text with its words and signs, and its values and phrases, in order."""
 
@@ -87,7 +93,8 @@ class Query(NamedTuple):
 
     def words_in(self, start: int, end: int) -> Sequence[TextSpan]:
         """Return the words of a span of the text."""
-        return [word for word in self.words if start <= word.start < end]
+        first = bisect_left(self.words, start, key=_START)
+        return self.words[first : bisect_left(self.words, end, first, key=_START)]
 
     def concepts_in(self, start: int, end: int) -> set[str]:
         """Return the concepts of a span's words, without those of literal values, and the `<kinds>` of its values."""
@@ -112,7 +119,8 @@ class Query(NamedTuple):
 
         Only words without content, or with a concept of `between`, may stand in between.
         """
-        for word in reversed(self.words_in(0, start)):
+        for at in range(bisect_left(self.words, start, key=_START) - 1, -1, -1):
+            word = self.words[at]
             if word.text in denials:
                 return int(word.start)
             if word.text not in STOP and word.value not in between and word.text not in _CLOSING_QUOTES:
@@ -165,7 +173,9 @@ def is_listed_with(one: TextSpan, other: TextSpan, text: str) -> bool:
     one, other = sorted((one, other), key=lambda value: value.start)
     is_alike = one.kind == other.kind or {one.kind, other.kind} == {"code", "version"}
     is_near = is_alike and 0 <= other.start - one.end < 15 and not is_change(one, other, text)
-    return is_near and bool(PATTERNS["beside"].fullmatch(text, one.end, other.start))
+    is_beside = is_near and bool(PATTERNS["beside"].fullmatch(text, one.end, other.start))
+    is_range = text[one.end : other.start].strip() in ("to", "by", "x")
+    return is_beside and not (is_range and one.kind in ("phrase", "name"))
 
 
 def is_change(one: TextSpan, other: TextSpan, text: str) -> bool:
@@ -205,6 +215,9 @@ def _find_values(text: str, today: datetime.date) -> Iterator[TextSpan]:
                 written = value if isinstance(value, str) and match[0].endswith(value) else match[0]
                 start = match.end() - len(written)
                 end = match.end()
+                if kind == "name" and written.endswith(("'s", "’s")) and text[end : end + 1] == " ":  # "Tom's phone"
+                    end -= 2
+                    value = text[start:end]
                 if re.search(proof, match.string[start:end]):
                     yield TextSpan(kind, value, match.string[start:end], start, end)
                     text = text[:start] + "\0" * (end - start) + text[end:]
