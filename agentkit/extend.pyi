@@ -34,6 +34,7 @@ from .core.http_guard import Guard as Guard
 from .core.http_guard import OfRequest as OfRequest
 from .core.http_guard import call_with_request as call_with_request
 from .core.http_guard import is_function as is_function
+from .core.http_guard import limit_header_time as limit_header_time
 from .core.http_guard import user_of as user_of
 from .core.labels import Label as Label
 from .core.labels import with_label as with_label

@@ -213,6 +213,50 @@ class Guard:
         return receive_again
 
 
+HEADER_SECONDS = 10.0
+"""The time in which a client must have sent the header of a request."""
+
+
+def limit_header_time(protocol: type[Any], seconds: float = HEADER_SECONDS) -> type[Any]:
+    """Return a protocol of uvicorn that closes a connection whose header is not there in time.
+
+    Uvicorn limits the time between two requests, but not that for the header of one, so connections that send nothing,
+    or a piece, would stay open.  A request that is being answered has all the time.
+
+    Args:
+        protocol: `H11Protocol` or `HttpToolsProtocol`.
+        seconds: The time, from the begin of the connection or from the first byte of a later request.
+    """
+
+    def connection_made(self: Any, transport: Any) -> None:
+        protocol.connection_made(self, transport)
+        watch(self)
+
+    def data_received(self: Any, data: bytes) -> None:
+        protocol.data_received(self, data)
+        watch(self)
+
+    def connection_lost(self: Any, error: Exception | None) -> None:
+        stop(self)
+        protocol.connection_lost(self, error)
+
+    def watch(self: Any) -> None:
+        is_upgraded = self.transport.get_protocol() is not self
+        if is_upgraded or (self.cycle is not None and not self.cycle.response_complete):
+            stop(self)
+        elif self.header_timer is None:
+            self.header_timer = asyncio.get_running_loop().call_later(seconds, self.transport.close)
+
+    def stop(self: Any) -> None:
+        if self.header_timer is not None:
+            self.header_timer.cancel()
+            self.header_timer = None
+
+    methods = (connection_made, data_received, connection_lost)
+    members = {method.__name__: method for method in methods}
+    return type("HeaderTimeProtocol", (protocol,), {**members, "header_timer": None})
+
+
 def _matches(text: str, pattern: str) -> bool:
     """Return whether a host or an origin is the pattern; ":*" at its end stands for any port, or none."""
     if not pattern.endswith(":*"):

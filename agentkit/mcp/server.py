@@ -62,6 +62,7 @@ from ..extend import (
     find_versions,
     format_call,
     is_function,
+    limit_header_time,
     opened_store,
     read_form,
     sanitize,
@@ -641,9 +642,10 @@ def serve(
         asyncio.run(serve_stdio(tools, **options))
         return
     import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     app = make_app(tools, host=host, hosts=hosts, token=token, **options)
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    uvicorn.run(app, host=host, port=port, http=limit_header_time(AutoHTTPProtocol), log_level="warning")
 
 
 async def serve_stdio(tools: Any, **options: Any) -> None:

@@ -12,5 +12,6 @@ try:
     from starlette.responses import Response as Response
     from starlette.responses import StreamingResponse as StreamingResponse
     from starlette.routing import Route as Route
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol as AutoHTTPProtocol
 except ImportError as error:
     raise missing_package("web", "starlette>=0.45", "uvicorn>=0.30", missing=error.name) from None

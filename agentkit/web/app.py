@@ -14,8 +14,20 @@ from importlib.resources import files
 from typing import Any
 
 from .. import AgentkitError, DefinitionError, JsonAgent, Session
-from ..extend import LOOPBACK_HOSTS, AsgiApp, Guard, OfRequest, Place, call_with_request, is_function, mask, user_of
+from ..extend import (
+    LOOPBACK_HOSTS,
+    AsgiApp,
+    Guard,
+    OfRequest,
+    Place,
+    call_with_request,
+    is_function,
+    limit_header_time,
+    mask,
+    user_of,
+)
 from .api import (
+    AutoHTTPProtocol,
     CORSMiddleware,
     JSONResponse,
     Middleware,
@@ -298,7 +310,15 @@ def serve(
     )
     announce(f"http://{shown}:{port}{prefix}/?token={token}")
     served: Any = under_prefix(app, prefix) if prefix else app
-    uvicorn.run(served, host=host, port=port, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
+    uvicorn.run(
+        served,
+        host=host,
+        port=port,
+        http=limit_header_time(AutoHTTPProtocol),
+        log_level="warning",
+        lifespan="off",
+        timeout_graceful_shutdown=2,
+    )
 
 
 ANY_ADDRESS = ("0.0.0.0", "::")

@@ -1,19 +1,26 @@
 """`agentkit web` serves the agent that the command line names."""
 
+import asyncio
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import ExitStack, contextmanager
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
+import uvicorn
 from click.testing import CliRunner
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from waiting import HANGS, wait_until
 
 from agentkit.cli import main
+from agentkit.extend import limit_header_time
 
 APP = """
 from agentkit import JsonAgent
@@ -93,6 +100,60 @@ def test_the_page_behind_a_proxy_and_a_tunnel(app, tmp_path, unused_port):
     finally:
         server.send_signal(signal.SIGINT)
         server.communicate()
+
+
+@contextmanager
+def serving(app, protocol):
+    """Serve an app with a protocol of uvicorn in a thread; yield its port."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, http=protocol, log_level="warning", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            wait_until(lambda: server.started)
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+HEADER = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+def test_connections_without_a_whole_header_are_closed_and_a_long_answer_is_not():
+    begun = threading.Event()
+    goes_on = threading.Event()
+
+    async def answer(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"o", "more_body": True})
+        if scope["path"] == "/long":
+            begun.set()
+            await asyncio.to_thread(goes_on.wait)
+        await send({"type": "http.response.body", "body": b"k"})
+
+    with serving(answer, limit_header_time(AutoHTTPProtocol, seconds=0.3)) as port, ExitStack() as opened:
+
+        def connect(*pieces):
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
+            for piece in pieces:
+                connection.sendall(piece)
+            return connection
+
+        busy = connect(HEADER.replace(b"/ ", b"/long ") + b"\r\n")
+        assert begun.wait(HANGS)
+        again = connect(HEADER + b"\r\n")
+        assert again.recv(1000).startswith(b"HTTP/1.1 200 OK")
+        again.sendall(b"GET / HTT")  # a second request, which stops in its header
+        waiting = [again, *(connect() for _ in range(100)), *(connect(HEADER) for _ in range(100))]
+        for connection in waiting:
+            while connection.recv(1000):  # the rest of the first answer, then the end
+                pass
+        goes_on.set()
+        received = b""
+        while not received.endswith(b"ok"):
+            received += busy.recv(1000)
 
 
 def test_a_prefix_without_a_slash_is_refused(app):
