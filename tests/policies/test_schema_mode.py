@@ -14,7 +14,6 @@ from agentkit.core.messages import assistant, calls_of, user
 from agentkit.engine.model import Reply, TextDelta, ToolCallDelta
 from agentkit.engine.partial_answer import AnswerForming
 from agentkit.models import LiteLLMModel, Request
-from agentkit.models.litellm.replies import RawReply
 from agentkit.policies.text_tool_mode import SchemaCallModel, SchemaModeUsed, read_call_object
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.testing.server import ModelServer
@@ -105,7 +104,7 @@ def test_openai_itself_gets_its_strict_dialect():
         ("openai/some-model", {"api_base": "http://localhost:8080/v1"}, None),
     ]:
         model = LiteLLMModel(name, api_key="k", **options)
-        arguments = model._arguments(request, RawReply(), is_async=False)
+        arguments = model._arguments(request)
         assert arguments["response_format"]["json_schema"].get("strict") is strict
 
 

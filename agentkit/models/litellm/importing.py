@@ -2,31 +2,23 @@
 
 A host that imported litellm before agentkit keeps its settings: agentkit changes no log level and does not freeze the
 garbage collector's objects then, unless the host calls `tune()`.
-
-`completion` is called without its decorator's bookkeeping, and awaited without a detour through a thread, which saves a
-fifth of the CPU of a request.  The function that litellm decorates is called directly.  With the argument
-`acompletion=True` it returns the coroutine of the request; litellm's own `acompletion` calls it so in a thread.
 """
 
-import asyncio
-import datetime
 import gc
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
-from inspect import unwrap
 from operator import attrgetter
 from threading import Lock
-from types import FunctionType
-from typing import Any, cast
+from types import MethodType
+from typing import Any
 
-from ...core.messages import Message
 from ...core.threads import Work
 from .limits import ReplyGuard, watch_response
 
@@ -35,7 +27,7 @@ _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # and a list of headers at the first request to Anthropic
     "LITELLM_MODE": "PRODUCTION",  # else a .env file near litellm's files is loaded
 }
-_HANDLER_FLAG = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
+HANDLER_FLAG = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 """OpenAI through litellm's own HTTP client: 0.4 of the CPU, and less as the history grows.
 
 The OpenAI SDK walks all messages with type look-ups at each request. litellm reads the flag in each call.
@@ -44,10 +36,17 @@ _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _log = logging.getLogger("agentkit")
 
 
+HANDLERS = ("base_llm_http_handler", "anthropic_chat_completions", "vertex_chat_completion")
+"""The objects in `litellm.main` that `completion` ends in: each transforms the messages and sends the request."""
+Recorder = Callable[[Any, Callable[..., Any], dict[str, Any]], Any]
+"""What is called in place of a handler's `completion`: with the handler, the method, and its arguments."""
+
+
 @dataclass(frozen=True, slots=True)
 class _OwnCall:
     guard: ReplyGuard
     uses_handler: bool
+    recorder: Recorder | None
 
 
 _own_call: ContextVar[_OwnCall | None] = ContextVar("agentkit_own_litellm_call", default=None)
@@ -78,6 +77,7 @@ def load_litellm() -> Any:
         _install_switch(litellm)
         _install_ollama_fields(litellm)
         _install_guards(litellm)
+        _install_recorders(litellm)
         return litellm
 
 
@@ -118,13 +118,14 @@ def report_difference(difference: str) -> None:
 
 
 @contextmanager
-def own_call(litellm: Any, guard: ReplyGuard) -> Iterator[None]:
+def own_call(litellm: Any, guard: ReplyGuard, recorder: Recorder | None = None) -> Iterator[None]:
     """Mark litellm's calls in the body as agentkit's own: `guard` limits replies, and OpenAI has litellm's HTTP client.
 
-    A host that set `litellm.client_session` or the environment variable decides about the client itself.
+    A host that set `litellm.client_session` or the environment variable decides about the client itself. `recorder`
+    receives the calls of litellm's handlers.
     """
     has_session = litellm.client_session or litellm.aclient_session
-    token = _own_call.set(_OwnCall(guard, uses_handler=not has_session))
+    token = _own_call.set(_OwnCall(guard, not has_session, recorder))
     try:
         yield
     finally:
@@ -157,6 +158,30 @@ def _add_hook(post: Any, hook: Any) -> Any:
         return post(self, *args, **kwargs)
 
     return hooked
+
+
+def _install_recorders(litellm: Any) -> None:
+    """Let the handlers of `litellm.main` pass agentkit's own calls to a recorder; all other calls are made as before.
+
+    The attribute is set on the object. A method that the host replaces in its class is called, before and after.
+    """
+    for name in HANDLERS:
+        handler = find_internal(litellm, f"main.{name}")
+        if not hasattr(handler, "completion"):
+            report_difference(f"{name}.completion was not found; its requests are prepared anew each time")
+            continue
+        handler.completion = _add_recorder(handler)
+
+
+def _add_recorder(handler: Any) -> Any:
+    def completion(*args: Any, **named: Any) -> Any:
+        call = MethodType(type(handler).completion, handler)
+        own = _own_call.get()
+        if own is None or own.recorder is None or args:
+            return call(*args, **named)
+        return own.recorder(handler, call, named)
+
+    return completion
 
 
 def _install_ollama_fields(litellm: Any) -> None:
@@ -193,7 +218,7 @@ def _install_switch(litellm: Any) -> None:
     @wraps(read)
     def read_flag(secret_name: str, *args: Any, **kwargs: Any) -> Any:
         own = _own_call.get()
-        if own and own.uses_handler and secret_name == _HANDLER_FLAG and _HANDLER_FLAG not in os.environ:
+        if own and own.uses_handler and secret_name == HANDLER_FLAG and HANDLER_FLAG not in os.environ:
             return True
         return read(secret_name, *args, **kwargs)
 
@@ -218,187 +243,3 @@ def _pause_gc(*, freeze: bool) -> Iterator[None]:
             gc.enable()
     if freeze and len(gc.get_objects()) > 2 * before:
         gc.freeze()
-
-
-_DIRECT_PROVIDERS = frozenset({"openai", "anthropic", "gemini", "groq", "ollama_chat"})
-"""Providers whose coroutine is created without blocking."""
-_DIRECT_ARGUMENTS = frozenset({
-    "model", "messages", "tools", "tool_choice", "stream", "stream_options", "timeout", "max_retries", "drop_params",
-    "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "user", "frequency_penalty",
-    "presence_penalty", "reasoning_effort", "thinking", "parallel_tool_calls", "response_format", "headers",
-    "extra_headers", "api_key", "api_base", "base_url", "logger_fn", "litellm_logging_obj", "_skip_mcp_handler",
-})  # fmt: skip
-"""Arguments that the decorator passes on unchanged. For others (a mock, fallbacks, a prompt id) it may do more."""
-AWAITED_PROVIDERS: set[str] = set()
-"""Providers that were awaited before. The first request loads modules, so it must not run on the event loop."""
-
-
-def call_completion(litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
-    """Return what `litellm.completion(**arguments)` returns."""
-    is_direct = _can_call_directly(litellm, arguments, provider)
-    with own_call(litellm, guard):
-        return (unwrap(litellm.completion) if is_direct else litellm.completion)(**arguments)
-
-
-async def call_acompletion(litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
-    """Return what `litellm.acompletion(**arguments)` returns."""
-    if provider not in AWAITED_PROVIDERS or not _can_call_directly(litellm, arguments, provider):
-        with own_call(litellm, guard):
-            answer = await litellm.acompletion(**arguments)
-        AWAITED_PROVIDERS.update(_DIRECT_PROVIDERS & {provider})
-        return answer
-    try:
-        with own_call(litellm, guard):
-            answer = unwrap(litellm.completion)(**arguments, acompletion=True)
-            return await answer if asyncio.iscoroutine(answer) else answer
-    except Exception as error:
-        raise litellm.exception_type(
-            model=arguments["model"],
-            original_exception=error,
-            custom_llm_provider=provider,
-            completion_kwargs=arguments,
-            extra_kwargs={},
-        ) from error
-
-
-def is_untouched(litellm: Any) -> bool:
-    """Return whether `completion` and `acompletion` are litellm's own functions, not replaced or wrapped by the host.
-
-    Instrumentation replaces or wraps them, with `functools.wraps` or `wrapt`, at any time, so this is checked for each
-    request. The globals of a function are those of the module that defines it; no wrapper can copy them.
-    """
-    return all(_is_own_function(litellm, name) for name in ("completion", "acompletion"))
-
-
-def _is_own_function(litellm: Any, name: str) -> bool:
-    links = [getattr(litellm, name, None)]
-    while (inner := getattr(links[-1], "__wrapped__", None)) is not None:
-        links.append(inner)
-    is_own = all(type(link) is FunctionType and link.__globals__["__name__"].startswith("litellm.") for link in links)
-    return is_own and any(link is getattr(litellm.main, name, None) for link in links)
-
-
-def _can_call_directly(litellm: Any, arguments: dict[str, Any], provider: str) -> bool:
-    """Return whether a direct call is equivalent: no wrapper, no argument and no setting needs litellm's decorator."""
-    if provider not in _DIRECT_PROVIDERS or "litellm_logging_obj" not in arguments:
-        return False
-    if not arguments.keys() <= _DIRECT_ARGUMENTS or not is_untouched(litellm):
-        return False
-    return not (litellm.model_fallbacks or litellm.num_retries or _has_parts(arguments["messages"]))
-
-
-def _has_parts(messages: Sequence[Message]) -> bool:
-    """Return whether there may be a link to an image, which litellm fetches for some providers, blocking."""
-    return any(isinstance(message.get("content"), list) for message in messages)
-
-
-_OBSERVER_SETTINGS = (
-    "callbacks",
-    "input_callback",
-    "success_callback",
-    "failure_callback",
-    "service_callback",
-    "_async_input_callback",
-    "_async_success_callback",
-    "_async_failure_callback",
-    "pre_call_rules",
-    "post_call_rules",
-    "max_budget",
-    "cache",
-    "custom_provider_map",
-)
-"""litellm's settings of callbacks and the like. If one is set, litellm's bookkeeping stays on."""
-_OBSERVER_OPTIONS = frozenset(
-    {"success_callback", "failure_callback", "callbacks", "metadata", "litellm_metadata", "guardrails"}
-)
-
-
-class _Nothing(Coroutine[Any, Any, None]):
-    """A coroutine without work that need not be awaited.
-
-    litellm queues the bookkeeping of a call on the event loop, and old versions drop the queue with the loop.
-    """
-
-    cr_running = cr_suspended = False
-    cr_frame = None
-
-    def send(self, _: Any) -> Any:
-        raise StopIteration
-
-    def throw(self, *_: Any) -> Any:
-        raise StopIteration
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        yield from ()
-
-
-class _SilentLogging:
-    """The methods of litellm's log of one call that have no effect without observers.
-
-    The function that reads the raw reply is kept, which litellm's bridge to the Responses API drops.
-    """
-
-    logger_fn: Any = None
-
-    def update_environment_variables(self, *args: Any, **named: Any) -> None:
-        kept = self.logger_fn
-        log = cast(Any, super())
-        log.update_environment_variables(*args, **named)
-        self.logger_fn = self.logger_fn or kept
-
-    def _response_cost_calculator(self, *_: Any, **__: Any) -> None:
-        return None
-
-    def _should_run_sync_callbacks_for_async_calls(self) -> bool:
-        return False
-
-    def success_handler(self, *_: Any, **__: Any) -> None:
-        return None
-
-    def async_success_handler(self, *_: Any, **__: Any) -> "_Nothing":
-        return _Nothing()
-
-
-def has_observers(litellm: Any) -> bool:
-    """Return whether the host has registered an observer with litellm."""
-    for name in _OBSERVER_SETTINGS:
-        value = getattr(litellm, name, None)
-        if value and value != ["cache"]:  # litellm adds this one itself
-            return True
-    return False
-
-
-def silence_logging(litellm: Any, arguments: dict[str, Any], *, is_async: bool) -> dict[str, Any]:
-    """Return the argument that turns off the bookkeeping of a call; {} with observers, or if litellm was changed."""
-    if not _OBSERVER_OPTIONS.isdisjoint(arguments) or has_observers(litellm) or not is_untouched(litellm):
-        return {}
-    try:
-        log = _make_silent_class(litellm)(
-            model=arguments["model"],
-            messages=arguments["messages"],
-            stream=bool(arguments.get("stream")),
-            call_type="acompletion" if is_async else "completion",
-            start_time=datetime.datetime.now(),
-            litellm_call_id="",
-            function_id="",
-            kwargs=arguments,
-        )
-        log.update_environment_variables(
-            model=arguments["model"],
-            user="",
-            optional_params={},
-            litellm_params={"api_base": "", "logger_fn": arguments.get("logger_fn")},
-            stream_options=arguments.get("stream_options"),
-        )
-    except (TypeError, AttributeError) as error:
-        report_difference(f"its bookkeeping stays on: {error}")
-        return {}
-    return {"litellm_logging_obj": log}
-
-
-@cache
-def _make_silent_class(litellm: Any) -> type[Any]:
-    return type("Unread", (_SilentLogging, litellm.litellm_core_utils.litellm_logging.Logging), {})

@@ -18,11 +18,12 @@ from ...core.messages import Message
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
+from .calls import Calls, has_observers
 from .errors import convert_error, find_refused_parts
-from .importing import call_acompletion, call_completion, has_observers, load_litellm, own_call, silence_logging
+from .importing import load_litellm, own_call
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
 from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, is_bridged
-from .replies import PartRules, RawReply, Route, find_query, read_reply
+from .replies import PartRules, Route, find_query, read_reply
 from .requests import PromptCache, build_headers, prepare_messages, refuses_parallel_calls, refuses_reasoning
 from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient
 
@@ -146,6 +147,7 @@ class LiteLLMModel:
         self._keeps_reasoning = True
         self._refused_parts: set[str] = set()
         self._token_bounds = TokenBounds()
+        self._calls = Calls()
 
     @property
     def name(self) -> str:
@@ -220,13 +222,12 @@ class LiteLLMModel:
         """Send the request; yield deltas, signals and the reply."""
         outer = sys.exception()
         answer = None
-        raw = RawReply()
         litellm = load_litellm()
         try:
             route = self._resolve_route()
-            answer = call_completion(litellm, self._arguments(request, raw, is_async=False), route.provider, guard)
+            answer = self._calls.complete(litellm, self._arguments(request), route.provider, guard)
             if not request.stream:
-                yield read_reply(answer, route, raw.body or guard.body)
+                yield read_reply(answer, route, guard.body)
                 return
             source, assembler = self._open_stream(answer, request)
             with closing(source):
@@ -238,22 +239,19 @@ class LiteLLMModel:
         except ModelError:
             raise
         except Exception as error:
-            begun = raw.has_arrived or answer is not None
-            failure = convert_error(error, model=self._name, begun=begun, body=raw.body, outer=outer)
-            raise failure from error  # a traceback that shows values must not show `raw.body`, which is not masked
+            begun = bool(guard.responses) or answer is not None
+            failure = convert_error(error, model=self._name, begun=begun, body=guard.body, outer=outer)
+            raise failure from error
 
     async def _aiter_pieces(self, request: Request, guard: ReplyGuard) -> AsyncGenerator[Delta | Reply | Signal, None]:
         outer = sys.exception()
         answer = None
-        raw = RawReply()
         litellm = load_litellm()
         try:
             route = self._resolve_route()
-            answer = await call_acompletion(
-                litellm, self._arguments(request, raw, is_async=True), route.provider, guard
-            )
+            answer = await self._calls.acomplete(litellm, self._arguments(request), route.provider, guard)
             if not request.stream:
-                yield read_reply(answer, route, raw.body or guard.body)
+                yield read_reply(answer, route, guard.body)
                 return
             source, assembler = self._open_stream(answer, request)
             async with aclosing(source):
@@ -266,9 +264,9 @@ class LiteLLMModel:
         except ModelError:
             raise
         except Exception as error:
-            begun = raw.has_arrived or answer is not None
-            failure = convert_error(error, model=self._name, begun=begun, body=raw.body, outer=outer)
-            raise failure from error  # a traceback that shows values must not show `raw.body`, which is not masked
+            begun = bool(guard.responses) or answer is not None
+            failure = convert_error(error, model=self._name, begun=begun, body=guard.body, outer=outer)
+            raise failure from error
 
     def worst_case(self, request: Request) -> float | None:
         """Return an upper bound of the request's cost in dollars; None if a price or the reply's limit is unknown.
@@ -302,7 +300,7 @@ class LiteLLMModel:
         source = ChunkSource(stream, route.provider, timed_client=client, has_observers=has_observers(litellm))
         return source, StreamAssembler(route)
 
-    def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:
+    def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
         litellm = load_litellm()
         route = self._resolve_route()
@@ -321,7 +319,6 @@ class LiteLLMModel:
             "timeout": self._timeout_for(request),
             "drop_params": True,
             "max_retries": 0,
-            "logger_fn": raw.make_logger(self._options.get("logger_fn")),
             "_skip_mcp_handler": True,  # else tools import litellm's MCP gateway, which fails in some versions
         }
         if for_responses := is_bridged(litellm, route.provider, route.model, arguments):
@@ -339,7 +336,7 @@ class LiteLLMModel:
             for_responses=for_responses,
             keeps_reasoning=self._keeps_reasoning,
         )
-        return {**arguments, **silence_logging(litellm, arguments, is_async=is_async)}
+        return arguments
 
     def _timeout_for(self, request: Request) -> float:
         """Return litellm's timeout, which is later than the own one: that one's error names the limit."""

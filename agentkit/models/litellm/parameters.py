@@ -134,7 +134,7 @@ def _can_think_next(messages: Sequence[Message], options: Json, provider: str) -
     return last.get("provider") == provider and bool(thoughts or not has_budget)
 
 
-_NON_MUTATING_PROVIDERS = {"openai", "anthropic", "groq", "ollama_chat"}
+NON_MUTATING_PROVIDERS = {"openai", "anthropic", "groq", "ollama_chat"}
 """Routes that do not change the caller's tool dicts; litellm's Gemini route rewrites them in place."""
 
 NO_TOOL_CALLING = frozenset({
@@ -156,20 +156,19 @@ class PreparedTools:
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
-        self._last: tuple[Any, list[Json], str] = (None, [], "")
+        self._last: tuple[Any, list[Json]] = (None, [])
         self._last_form: tuple[Any, Json] = (None, {})
 
     def parameters(self, request: Request, provider: str, model: str) -> Json:
-        """Return litellm's `tools` and `tool_choice` for `request`; {} without tools."""
+        """Return litellm's `tools` and `tool_choice` for `request`, the same list for the same tools; {} without."""
         schemas = request.tools.schemas(self._schema_format(provider, model))  # the same object from request to request
         if not schemas:
             return {}
-        known, tools, text = self._last
+        known, tools = self._last
         if known is not schemas:
             tools = [*map(_wrap, schemas)]
-            text = "" if provider in _NON_MUTATING_PROVIDERS else json.dumps(tools)
-            self._last = schemas, tools, text
-        sent: Json = {"tools": json.loads(text) if text else tools}
+            self._last = schemas, tools
+        sent: Json = {"tools": tools}
         choice = request.tool_choice
         if choice in ("required", "none"):
             sent["tool_choice"] = choice

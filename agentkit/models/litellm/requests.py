@@ -336,7 +336,9 @@ def _clean_assistant(message: Message, provider: str, extras: Extras) -> Message
         return None
     is_own = message.get("provider") == provider and ("reasoning_items" in extras or "reasoning_items" not in message)
     returned = extras if is_own else {}
-    sent: Message = {"role": "assistant", "content": content or None}  # with calls, some routes send '' as text
+    sent: Message = {"role": "assistant"}
+    if content:  # with calls, some routes send '' as text, and litellm removes None
+        sent["content"] = content
     if calls:
         with_extras = "provider_specific_fields" in returned
         sent["tool_calls"] = [_clean_call(call, provider, with_extras) for call in calls]

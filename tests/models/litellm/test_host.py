@@ -13,7 +13,8 @@ from wire_providers import Play, Provider
 
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
-from agentkit.models.litellm.importing import is_untouched, load_litellm
+from agentkit.models.litellm.calls import is_untouched
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 

@@ -289,7 +289,7 @@ def test_extras_of_another_provider_are_not_sent_and_those_of_the_own_are() -> N
     reply = {**assistant(None, [ToolCall("c1", "add", '{"a": 1}')]), **thought, "provider": "anthropic"}
     reply["tool_calls"][0] |= {"index": 0, "provider_specific_fields": {"caller": "x"}}
     plain = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
-    bare = {"role": "assistant", "content": None, "tool_calls": [plain]}
+    bare = {"role": "assistant", "tool_calls": [plain]}
     for other in ("openai", "groq", "gemini", "ollama_chat", "deepseek"):
         assert prepare_messages([reply], other) == [bare]
     marked = {**plain, "provider_specific_fields": {"caller": "x"}}
@@ -304,7 +304,7 @@ def test_what_providers_refuse_is_changed_and_the_rest_is_sent_as_it_is() -> Non
     assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
     assert sent[0] is question
     assert sent[2] is answer
-    assert sent[1]["content"] is None
+    assert "content" not in sent[1]
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == "{}"
     assert "name" not in prepare_messages(history, "openai")[2]
 

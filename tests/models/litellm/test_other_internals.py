@@ -11,7 +11,8 @@ from wire_providers import Play, Provider
 
 from agentkit.core.messages import user
 from agentkit.models.litellm import importing
-from agentkit.models.litellm.importing import load_litellm, silence_logging
+from agentkit.models.litellm.calls import silence_logging
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.parameters import is_bridged
 from agentkit.models.litellm.streams import ChunkSource
 from agentkit.testing.server import ModelServer
@@ -34,6 +35,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
         (importing._install_switch, ["requests to OpenAI use the OpenAI SDK"]),
         (importing._install_ollama_fields, ["tool results are sent without names"]),
         (importing._install_guards, ["HTTPHandler.post was not found", "AsyncHTTPHandler.post was not found"]),
+        (importing._install_recorders, [f"{name}.completion was not found" for name in importing.HANDLERS]),
     ],
 )
 def test_a_function_that_is_not_there_is_not_replaced(

@@ -11,7 +11,8 @@ from wire_providers import Play, Provider, watch_completion
 from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
-from agentkit.models.litellm.importing import _OBSERVER_SETTINGS, load_litellm
+from agentkit.models.litellm.calls import _OBSERVER_SETTINGS
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 

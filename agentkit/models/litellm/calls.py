@@ -1,0 +1,372 @@
+"""How a request is sent: by litellm's `completion`, or as a repetition of a call that `completion` made before.
+
+`completion` prepares a request anew each time: the provider, its key and address, the parameters, the tools, the log.
+Then it calls one of its handlers, which transforms the messages, sends the request and reads the reply.  That call is
+recorded at the first request with the same options and tools, and later requests repeat it with their own messages.
+litellm's transformation, its HTTP client and its exceptions are the same, for three tenths less CPU.
+
+litellm belongs to the host: where the host has wrapped `completion`, registered an observer or asked for more, and for
+providers that are not tested, litellm's own function is called for each request.
+"""
+
+import asyncio
+import datetime
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from types import FunctionType
+from typing import Any, TypeAlias
+
+from ...core.messages import Message
+from .importing import HANDLER_FLAG, HANDLERS, own_call, report_difference
+from .limits import ReplyGuard
+from .parameters import NON_MUTATING_PROVIDERS
+
+_litellm_log = logging.getLogger("LiteLLM")
+_MAX_PREPARED = 8
+"""The prepared calls that a model keeps: one for each list of tools, tool choice, limit of the reply and the like."""
+_PREPARED_PROVIDERS = frozenset({"openai", "anthropic", "gemini", "groq", "ollama_chat"})
+"""Providers whose repeated calls are tested."""
+_PREPARED_ARGUMENTS = frozenset({
+    "model", "messages", "tools", "tool_choice", "stream", "stream_options", "timeout", "max_retries", "drop_params",
+    "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "user", "frequency_penalty",
+    "presence_penalty", "reasoning_effort", "thinking", "parallel_tool_calls", "response_format", "headers",
+    "extra_headers", "api_key", "api_base", "base_url", "_skip_mcp_handler",
+})  # fmt: skip
+"""Arguments that do not depend on the messages. For others (a mock, fallbacks, a prompt id) litellm may do more."""
+_CHANGING = frozenset({"messages", "timeout"})
+"""Arguments of a prepared call that each request has of its own."""
+_SETTINGS = (
+    "api_key", "api_base", "headers", "organization", "openai_key", "anthropic_key", "groq_key", "ollama_key",
+    "vertex_project", "vertex_location", "client_session", "aclient_session", "drop_params", "modify_params",
+    "model_alias_map", "custom_prompt_dict", "proxy_auth", "ssl_verify", "add_function_to_prompt",
+    "enable_preview_features", "secret_manager_client",
+)  # fmt: skip
+"""litellm's settings that `completion` reads. When one changes, calls are prepared anew."""
+_VARIABLES = ("{}_API_KEY", "{}_API_BASE", "{}_BASE_URL", "GOOGLE_API_KEY", HANDLER_FLAG)
+"""Variables of the environment that `completion` reads, with the provider's name in front."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PreparedCall:
+    """A call of one of litellm's handlers, with everything but the messages of a request.
+
+    Attributes:
+        given: The arguments of agentkit's call that it was made for.
+        settings: litellm's settings and the variables of the environment that it was made with.
+        place: The name of the handler in `litellm.main`.
+        handler: The handler.
+        named: The arguments of its method `completion`.
+        make_response: Makes the empty response of litellm that the handler fills.
+    """
+
+    given: Mapping[str, Any]
+    settings: tuple[Any, ...]
+    place: str
+    handler: Any
+    named: Mapping[str, Any] = field(repr=False)  # the key is one of them
+    make_response: Callable[[], Any]
+
+    def repeat(self, messages: Sequence[Message], timeout: float) -> Any:
+        """Call the handler again; litellm may change all that it is given, so it gets copies."""
+        named = _copy_values(self.named)
+        named["messages"] = messages
+        named["timeout"] = timeout
+        named["logging_obj"] = _renew_log(self.named["logging_obj"])
+        named["model_response"] = self.make_response()
+        return self.handler.completion(**named)
+
+
+@dataclass(slots=True)
+class _Recording:
+    """The calls of handlers that litellm's `completion` made for one request, and what the last one returned."""
+
+    calls: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
+    outcome: Any = None
+
+    def take(self, handler: Any, call: Callable[..., Any], named: dict[str, Any]) -> Any:
+        """Make the call; keep its arguments as they are before it."""
+        kept = {**named, "messages": ()}
+        self.calls.append((handler, {key: _copy_tree(value) for key, value in kept.items()}))
+        outcome = call(**named)
+        if asyncio.iscoroutine(outcome):
+            return self._take_later(outcome)
+        self.outcome = outcome
+        return outcome
+
+    async def _take_later(self, outcome: Coroutine[Any, Any, Any]) -> Any:
+        self.outcome = await outcome
+        return self.outcome
+
+
+_Key: TypeAlias = tuple[dict[str, Any], tuple[Any, ...]]
+
+
+class Calls:
+    """The calls of one model."""
+
+    def __init__(self) -> None:
+        self._prepared: deque[_PreparedCall] = deque(maxlen=_MAX_PREPARED)
+
+    def complete(self, litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
+        """Return what `litellm.completion(**arguments)` returns."""
+        key = _key_of(litellm, arguments, provider, is_async=False)
+        if key is not None and (prepared := self._find(litellm, *key)):
+            try:
+                with own_call(litellm, guard):
+                    return prepared.repeat(arguments["messages"], arguments["timeout"])
+            except Exception as error:
+                raise _convert(litellm, arguments, provider, error) from error
+        recording = _Recording()
+        with own_call(litellm, guard, recording.take if key else None):
+            answer = litellm.completion(**_complete_arguments(litellm, arguments, provider, is_async=False))
+        self._keep(litellm, key, recording, answer)
+        return answer
+
+    async def acomplete(self, litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
+        """Return what `litellm.acompletion(**arguments)` returns.
+
+        litellm runs a part of it in a thread, where the first request to a provider loads modules.
+        """
+        key = _key_of(litellm, arguments, provider, is_async=True)
+        if key is not None and (prepared := self._find(litellm, *key)):
+            try:
+                with own_call(litellm, guard):
+                    answer = prepared.repeat(arguments["messages"], arguments["timeout"])
+                    return await answer if asyncio.iscoroutine(answer) else answer
+            except Exception as error:
+                raise _convert(litellm, arguments, provider, error) from error
+        recording = _Recording()
+        with own_call(litellm, guard, recording.take if key else None):
+            answer = await litellm.acompletion(**_complete_arguments(litellm, arguments, provider, is_async=True))
+        self._keep(litellm, key, recording, answer)
+        return answer
+
+    def _find(self, litellm: Any, given: Mapping[str, Any], settings: tuple[Any, ...]) -> _PreparedCall | None:
+        for known in tuple(self._prepared):
+            if known.given == given and known.settings == settings:
+                return known if getattr(litellm.main, known.place) is known.handler else None
+        return None
+
+    def _keep(self, litellm: Any, key: _Key | None, recording: _Recording, answer: Any) -> None:
+        """Keep the call of a handler, if it was the only one and litellm returned what it returned."""
+        if key is None or len(recording.calls) != 1 or recording.outcome is not answer:
+            return
+        handler, named = recording.calls[0]
+        place = next((name for name in HANDLERS if getattr(litellm.main, name, None) is handler), None)
+        given, settings = key
+        silence = silence_logging(litellm, {**given, "messages": []}, is_async=given["acompletion"])
+        if place is None or not silence:
+            return
+        log = silence["litellm_logging_obj"]
+        provider = named.get("custom_llm_provider")
+        log.update_environment_variables(
+            model=named["model"],
+            optional_params={},
+            litellm_params=named["litellm_params"],
+            custom_llm_provider=provider,
+        )
+        response = partial(_make_response, litellm, dict(named["model_response"]._hidden_params))
+        named = {**named, "logging_obj": log, "model_response": None}
+        self._prepared.append(_PreparedCall(given, settings, place, handler, named, response))
+
+
+def _convert(litellm: Any, arguments: dict[str, Any], provider: str, error: Exception) -> Exception:
+    """Return litellm's exception for a failure in its handler, as `completion` raises it."""
+    converted: Exception = litellm.exception_type(
+        model=arguments["model"],
+        original_exception=error,
+        custom_llm_provider=provider,
+        completion_kwargs=arguments,
+        extra_kwargs={},
+    )
+    return converted
+
+
+def _copy_tree(value: Any) -> Any:
+    """Return a deep copy of dicts and lists; other values, and those inside, stay the same."""
+    if type(value) is dict:
+        return {key: _copy_tree(inner) for key, inner in value.items()}
+    return [_copy_tree(inner) for inner in value] if type(value) is list else value
+
+
+def _copy_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, those that are dicts and lists copied."""
+    return {key: value.copy() if type(value) in (dict, list) else value for key, value in values.items()}
+
+
+def _make_response(litellm: Any, hidden: Mapping[str, Any]) -> Any:
+    """Return an empty response with a new id, as `completion` makes it."""
+    response = litellm.ModelResponse()
+    response.usage = litellm.Usage()
+    response._hidden_params.update(hidden)
+    return response
+
+
+def _key_of(litellm: Any, arguments: dict[str, Any], provider: str, *, is_async: bool) -> _Key | None:
+    """Return what a prepared call depends on; None if it may depend on more, so that litellm must prepare it."""
+    if provider not in _PREPARED_PROVIDERS or not arguments.keys() <= _PREPARED_ARGUMENTS:
+        return None
+    if litellm.model_fallbacks or litellm.num_retries or not is_silent(litellm, arguments):
+        return None
+    if _has_parts(arguments["messages"]):
+        return None
+    given = {key: value for key, value in arguments.items() if key not in _CHANGING}
+    tools = given.pop("tools", None)  # one object for the same tools, which is never changed
+    key = {**_copy_tree(given), "tools": tools, "acompletion": is_async}
+    settings = tuple(_copy_tree(getattr(litellm, name, None)) for name in _SETTINGS)
+    prefix = provider.removesuffix("_chat").upper()
+    return key, (*settings, *(os.environ.get(name.format(prefix)) for name in _VARIABLES))
+
+
+def _has_parts(messages: Sequence[Message]) -> bool:
+    """Return whether there may be a link to an image, which litellm fetches for some providers, blocking."""
+    return any(isinstance(message.get("content"), list) for message in messages)
+
+
+def _complete_arguments(litellm: Any, arguments: dict[str, Any], provider: str, *, is_async: bool) -> dict[str, Any]:
+    """Return the arguments with the silent log, if litellm's log may be silent, and tools that it may change."""
+    if "tools" in arguments and provider not in NON_MUTATING_PROVIDERS:
+        arguments = {**arguments, "tools": _copy_tree(arguments["tools"])}
+    return {**arguments, **silence_logging(litellm, arguments, is_async=is_async)}
+
+
+def is_untouched(litellm: Any) -> bool:
+    """Return whether `completion` and `acompletion` are litellm's own functions, not replaced or wrapped by the host.
+
+    Instrumentation replaces or wraps them, with `functools.wraps` or `wrapt`, at any time, so this is checked for each
+    request. The globals of a function are those of the module that defines it; no wrapper can copy them.
+    """
+    return all(_is_own_function(litellm, name) for name in ("completion", "acompletion"))
+
+
+def _is_own_function(litellm: Any, name: str) -> bool:
+    links = [getattr(litellm, name, None)]
+    while (inner := getattr(links[-1], "__wrapped__", None)) is not None:
+        links.append(inner)
+    is_own = all(type(link) is FunctionType and link.__globals__["__name__"].startswith("litellm.") for link in links)
+    return is_own and any(link is getattr(litellm.main, name, None) for link in links)
+
+
+_OBSERVER_SETTINGS = (
+    "callbacks",
+    "input_callback",
+    "success_callback",
+    "failure_callback",
+    "service_callback",
+    "_async_input_callback",
+    "_async_success_callback",
+    "_async_failure_callback",
+    "pre_call_rules",
+    "post_call_rules",
+    "max_budget",
+    "cache",
+    "custom_provider_map",
+)
+"""litellm's settings of callbacks and the like. If one is set, litellm's bookkeeping stays on."""
+_OBSERVER_OPTIONS = frozenset(
+    {"success_callback", "failure_callback", "callbacks", "metadata", "litellm_metadata", "guardrails", "logger_fn"}
+)
+
+
+class _Nothing(Coroutine[Any, Any, None]):
+    """A coroutine without work that need not be awaited.
+
+    litellm queues the bookkeeping of a call on the event loop, and old versions drop the queue with the loop.
+    """
+
+    cr_running = cr_suspended = False
+    cr_frame = None
+
+    def send(self, _: Any) -> Any:
+        raise StopIteration
+
+    def throw(self, *_: Any) -> Any:
+        raise StopIteration
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+class _SilentLogging:
+    """The methods of litellm's log of one call that have no effect without observers."""
+
+    def pre_call(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def post_call(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def _response_cost_calculator(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def _should_run_sync_callbacks_for_async_calls(self) -> bool:
+        return False
+
+    def success_handler(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def async_success_handler(self, *_: Any, **__: Any) -> "_Nothing":
+        return _Nothing()
+
+
+def _renew_log(log: Any) -> Any:
+    """Return a log for another call: litellm writes into the dicts and lists of each."""
+    renewed = object.__new__(type(log))
+    vars(renewed).update(_copy_values(vars(log)))
+    return renewed
+
+
+def has_observers(litellm: Any) -> bool:
+    """Return whether the host has registered an observer with litellm."""
+    for name in _OBSERVER_SETTINGS:
+        value = getattr(litellm, name, None)
+        if value and value != ["cache"]:  # litellm adds this one itself
+            return True
+    return False
+
+
+def is_silent(litellm: Any, options: Mapping[str, Any]) -> bool:
+    """Return whether no observer misses litellm's bookkeeping: none of the host, none in the options, no debug log."""
+    if not _OBSERVER_OPTIONS.isdisjoint(options) or has_observers(litellm) or not is_untouched(litellm):
+        return False
+    return not _litellm_log.isEnabledFor(logging.DEBUG)
+
+
+def silence_logging(litellm: Any, arguments: Mapping[str, Any], *, is_async: bool) -> dict[str, Any]:
+    """Return the argument that turns off the bookkeeping of a call; {} with observers, or if litellm was changed."""
+    if not is_silent(litellm, arguments):
+        return {}
+    try:
+        log = _make_silent_class(litellm)(
+            model=arguments["model"],
+            messages=arguments["messages"],
+            stream=bool(arguments.get("stream")),
+            call_type="acompletion" if is_async else "completion",
+            start_time=datetime.datetime.now(),
+            litellm_call_id="",
+            function_id="",
+            kwargs=dict(arguments),
+        )
+        log.update_environment_variables(
+            model=arguments["model"],
+            user="",
+            optional_params={},
+            litellm_params={"api_base": ""},
+            stream_options=arguments.get("stream_options"),
+        )
+    except (TypeError, AttributeError) as error:
+        report_difference(f"its bookkeeping stays on: {error}")
+        return {}
+    return {"litellm_logging_obj": log}
+
+
+@cache
+def _make_silent_class(litellm: Any) -> type[Any]:
+    return type("Unread", (_SilentLogging, litellm.litellm_core_utils.litellm_logging.Logging), {})
