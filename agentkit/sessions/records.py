@@ -317,10 +317,14 @@ def decode_all(texts: Sequence[str]) -> list[Any]:
     return values
 
 
+_EMPTY = blake2b(digest_size=8)
+
+
 def digest(place: object, text: str) -> int:
     """Return a number that changes with every bit of `text` and with its place."""
-    data = f"{place}\0{text}".encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 1
+    state = _EMPTY.copy()  # quicker than a new one
+    state.update(f"{place}\0{text}".encode(errors="surrogatepass"))
+    return int.from_bytes(state.digest()) >> 1
 
 
 def cut_digest(conversation: int, key: str, body: str) -> int:
@@ -411,15 +415,12 @@ class Conversation:
 
     def write(self, record: MessageWritten) -> None:
         """Add or replace a message."""
-        place = record.place
-        body = record.body
-        number = record.digest
+        place, body, _, number = record
         length = len(self.bodies)
-        is_sound = isinstance(place, int) and isinstance(body, str) and 0 <= place <= length
-        if self.damage or not is_sound or (number is not None and number != digest(place, body)):
-            self.damage = (
-                self.damage or f"message {min(place, length) if is_sound else length} is missing or incomplete"
-            )
+        is_sound = type(place) is int and type(body) is str and 0 <= place <= length
+        if not is_sound or self.damage or (number is not None and number != digest(place, body)):
+            first = min(place, length) if is_sound else length
+            self.damage = self.damage or f"message {first} is missing or incomplete"
         elif place == length:
             self.bodies.append(body)
             self.digests.append(number)
@@ -471,7 +472,8 @@ class Stored:
         """Add the next record; raise `LookupError` for one about a run or a step that has no record."""
         match record:
             case MessageWritten():
-                self.conversation(record.conversation).write(record)
+                key = record.conversation
+                (self.conversations.get(key) or self.conversation(key)).write(record)
             case StepBegun():
                 step, call, name, arguments, number, begun, run, _, check = record
                 of = run or self.last

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import NoneType
 from typing import Any
 
 from ...core.errors import ExceptionInfo
@@ -53,12 +54,6 @@ class RunRecords:
         """The last request that has a reply."""
         return max((step for step in self.steps if not step.call and step.outcome), key=_number_of, default=None)
 
-    @property
-    def usage(self) -> Usage:
-        """What the run had used at its last reply."""
-        reply = self.last_reply
-        return Usage(**json.loads(reply.outcome or "")["usage"]) if reply else Usage()
-
 
 def _number_of(step: Step) -> int:
     return step.step
@@ -78,12 +73,16 @@ def _begin_of(step: Step) -> float:
 def usage_of(store: Store, run: RunRecords) -> Usage:
     """Return the usage of a run: as of its last reply, plus that of agents inside later calls."""
     reply = run.last_reply
-    last = reply.ended or 0.0 if reply else 0.0
-    usage = run.usage
+    last, usage = (0.0, Usage()) if reply is None else (reply.ended or 0.0, usage_in(reply))
     for inner in store.runs(RunFilter(inside=run.entry.id)):
         if inner.begun >= last:
             usage += usage_of(store, read_run_records(store, inner))
     return usage
+
+
+def usage_in(reply: Step) -> Usage:
+    """Return what a run had used at a reply."""
+    return Usage(**json.loads(reply.outcome or "")["usage"])
 
 
 def inner_runs(store: Store, run: str) -> list[tuple[str, str]]:
@@ -304,11 +303,11 @@ def to_run_info(store: Store, run: RunRecords, newest_inner: float = math.inf) -
     entry = run.entry
     with reading(store, f"run {entry.id}"):
         steps = sorted(run.steps, key=lambda step: (step.step, step.begun), reverse=True)
-        if not all(isinstance(value, str | None) for value in (entry.query, entry.model, entry.status, entry.origin)):
+        if not {*map(type, (entry.query, entry.model, entry.status, entry.origin))} <= {str, NoneType}:
             raise ValueError("a value is not a text")
-        if not all(isinstance(value, int | None) for value in (entry.conversation, entry.first, entry.last)):
+        if not {*map(type, (entry.conversation, entry.first, entry.last))} <= {int, NoneType}:
             raise ValueError("a value is not a number")
-        if not all(0 <= time < LAST_TIME for time in (entry.begun, entry.ended or 0.0)):
+        if not (0 <= entry.begun < LAST_TIME and 0 <= (entry.ended or 0.0) < LAST_TIME):
             raise ValueError("a time is out of range")
         for step in steps:
             if not step.is_sound:
@@ -316,7 +315,7 @@ def to_run_info(store: Store, run: RunRecords, newest_inner: float = math.inf) -
         result = _read_outcome(entry)
         reply = run.last_reply
         is_whole = reply is not None and newest_inner < (reply.ended or 0.0)
-        usage = run.usage if is_whole else usage_of(store, run)
+        usage = usage_in(reply) if reply is not None and is_whole else usage_of(store, run)
         seen = max([entry.begun, entry.ended or 0.0, *(step.ended or step.begun for step in steps)])
         return RunInfo(
             entry.id,

@@ -20,7 +20,7 @@ from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
 from ..journal.location import JournalError
 from ..journal.maintenance import subtract_usage
-from ..journal.run_info import RunRecords
+from ..journal.run_info import RunRecords, usage_in
 from ..journal.setup import Setup, decode_setup
 from ..journal.store import DAMAGE
 from ..records import (
@@ -173,7 +173,7 @@ class Recording:
             setup = decode_setup(records.setup)
             self.begin |= {"session_state": setup.session_state} if setup else {}
             self.exchanges = [*_exchanges_of(records, setup, self.messages)]
-            self.usage += records.usage
+            self.usage += usage_in(reply) if (reply := records.last_reply) else Usage()
         # it has no decisions, but what followed from them
         made = {call: json.loads(self.begun[call].arguments or "true") for call in self.results}
         self.decisions = {**made, **self.decisions}
