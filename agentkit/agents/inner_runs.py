@@ -24,7 +24,7 @@ from ..core.labels import Label
 from ..core.messages import ToolCall, calls_of, text_of, user
 from ..engine.result import Result, RunFinished, SubRun
 from ..policies.approval import Approver
-from ..policies.pending import PendingInputs, make_pause
+from ..policies.pending import PendingInputs
 from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import JournalError
@@ -149,7 +149,7 @@ class InnerRun:
         session = self.request.session
         self.inputs.nested[self.key] = session
         pending = tuple(entry.inside(self.key) for entry in session.pending)
-        pause = InnerPaused(str(make_pause(pending) if pending else error))
+        pause = InnerPaused(*error.args)
         pause.pending = pending
         pause.session = session
         return pause

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
 from .pending import (
@@ -29,6 +29,7 @@ from .pending import (
     Pending,
     Question,
     calls_to_decide,
+    describe_pause,
     list_waiting,
     questions_to_answer,
     suggest_answers,
@@ -153,10 +154,6 @@ class NoAnswer(RunError):
     reason: StopReason = "stuck"
 
 
-RUN_SESSION: Final = "agent.run(session=error.session, "
-"""The start of the line that continues a paused run, in its error."""
-
-
 class Paused(RunError):
     """The run waits for a person, who decides about tool calls or answers questions; run the session to continue.
 
@@ -172,20 +169,21 @@ class Paused(RunError):
     run_id: str | None = None
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return text if self.run_id is None else text.replace(RUN_SESSION, f"agent.resume({self.run_id!r}, ")
+        waiting = describe_pause(self.pending, self._begin_line("error.session"))
+        return " ".join(filter(None, [super().__str__(), waiting]))
+
+    def _begin_line(self, session: str) -> str:
+        """Return the begin of the line that continues the run, up to the answers."""
+        return f"agent.run(session={session}, " if self.run_id is None else f"agent.resume({self.run_id!r}, "
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows in place of a traceback: what waits, and the line that continues the run."""
-        answers = suggest_answers(self.pending)
-        start = "import sys; agent.run(session=sys.last_value.session, "
-        if self.run_id is not None:
-            start = f"agent.resume({self.run_id!r}, "
+        start = self._begin_line("sys.last_value.session")
         return [
             WAITS_TITLE,
             *(f"  {line}" for line in list_waiting(self.pending)),
             DECIDE_HINT,
-            f"  {start}answers={answers!r})",
+            f"  {'import sys; ' if self.run_id is None else ''}{start}answers={suggest_answers(self.pending)!r})",
         ]
 
     @property

@@ -159,6 +159,7 @@ class Pending:
         problem: What was wrong with the answer that was given last.
         state: The state of a call that asks, see `InputRequired`; no person sees it.
         is_for_person: As in `Question`.
+        example: An answer that the schema allows.
     """
 
     id: str
@@ -170,6 +171,7 @@ class Pending:
     problem: str = ""
     state: Any = None
     is_for_person: bool = True
+    example: Any = "your answer"
 
     @classmethod
     def decision(
@@ -177,7 +179,7 @@ class Pending:
     ) -> "Pending":
         """Return the decision that a call waits for."""
         reason = reason or UNKNOWN_REASON
-        return cls(call.id, call, describe_call(call), APPROVAL_SCHEMA, reason, allowable, problem)
+        return cls(call.id, call, describe_call(call), APPROVAL_SCHEMA, reason, allowable, problem, example=True)
 
     @classmethod
     def answer(cls, call: ToolCall, question: Question, state: Any = None) -> "Pending":
@@ -249,6 +251,7 @@ class Pending:
             call=call,
             text=mask(self.text),
             schema=schema,
+            example=mask_data(self.example),
             reason=mask(self.reason),
             allowable=allowable,
             problem=mask(self.problem),
@@ -276,7 +279,47 @@ def list_waiting(pending: Sequence[Pending]) -> list[str]:
 
 def suggest_answers(pending: Sequence[Pending]) -> dict[str, Any]:
     """Return an example of `answers=`, which allows each call."""
-    return {entry.id: True if entry.is_approval else "your answer" for entry in pending}
+    return {entry.id: entry.example for entry in pending}
+
+
+MAX_SHOWN_CHARS = 200
+"""Characters of an argument or a question in the text of `Paused`."""
+
+
+def describe_pause(pending: Sequence[Pending], start: str) -> str:
+    """Return what a paused run waits for, and the lines that continue it, which begin with `start`."""
+    decisions = [entry for entry in pending if entry.is_approval]
+    questions = [entry for entry in pending if not entry.is_approval]
+    parts = []
+    if decisions:
+        shown = "; ".join(f"{entry.id!r}: {entry.call.name}({_describe_arguments(entry.call)})" for entry in decisions)
+        wrong = "".join(
+            f" The arguments given for {entry.id!r} are not valid: {entry.problem}"
+            for entry in decisions
+            if entry.problem
+        )
+        parts.append(
+            f"{len(decisions)} of the model's calls wait for a decision: {shown}.{wrong} Decide and continue: "
+            f"{start}answers={suggest_answers(decisions[:1])!r}), or a reason to refuse it, or "
+            "other arguments as a dict."
+        )
+    if questions:
+        shown = "; ".join(f"{entry.id!r}: {_shorten(entry.text)}" for entry in questions)
+        parts.append(
+            f"{len(questions)} question{' waits' if len(questions) == 1 else 's wait'} for an answer: {shown}. "
+            f"Answer and continue: {start}answers={suggest_answers(questions[:1])!r})"
+        )
+    return " ".join(parts)
+
+
+def _describe_arguments(call: ToolCall) -> str:
+    return "; ".join(
+        [_shorten(call.written or call.arguments), *map(_shorten, map(describe_reference, call.references))]
+    )
+
+
+def _shorten(text: str) -> str:
+    return escape_unprintable(mask(text), MAX_SHOWN_CHARS)
 
 
 def digest_call(call: ToolCall) -> str:

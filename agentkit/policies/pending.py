@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ..core.ask_person import MAX_CONSENT_CHARS, PersonAnswer, Scope, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
-from ..core.errors import RUN_SESSION, DefinitionError, Paused, RunError
+from ..core.errors import DefinitionError, Paused, RunError
 from ..core.flow import Done, Event, Flow, ask
 from ..core.masking import mask
 from ..core.messages import ToolCall
@@ -24,9 +24,7 @@ from ..core.pending import (
     Pending,
     Question,
     UntrustedValue,
-    describe_reference,
     digest_call,
-    escape_unprintable,
 )
 from ..tools.execution.call import BoundCall
 from ..tools.questions import build_example, explain_answer
@@ -163,11 +161,12 @@ def _key(tool: str, value: UntrustedValue) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class HeldCall:
-    """A call that waits for a decision: its digest when the run paused, why it waits, and what can be allowed."""
+    """A call that waits for a decision: its digest when the run paused, and what a person reads beside the call."""
 
     digest: str = ""
     reason: str = ""
     allowable: tuple[UntrustedValue, ...] = ()
+    problem: str = ""
 
 
 @dataclass(eq=False)
@@ -188,7 +187,10 @@ class AskingCall:
 
     def list_open(self, call: ToolCall) -> list[Pending]:
         """Return the questions without an answer."""
-        return [Pending.answer(call, one, self.state) for one in self.questions if one.id not in self.answers]
+        questions = [one for one in self.questions if one.id not in self.answers]
+        return [
+            replace(Pending.answer(call, one, self.state), example=build_example(dict(one.schema))) for one in questions
+        ]
 
     def list_known(self) -> list[tuple[str, Any]]:
         """Return the texts of all questions of the call with their answers."""
@@ -234,7 +236,7 @@ class PendingInputs:
         """
         inner = [entry.inside(outer) for outer, session in self.nested.items() for entry in session.pending]
         waiting = [
-            Pending.decision(show(call, held.digest), held.reason, held.allowable)
+            Pending.decision(show(call, held.digest), held.reason, held.allowable, held.problem)
             for call in calls
             if (held := self.held.get(call.id))
         ]
@@ -332,7 +334,9 @@ class PendingInputs:
 
     def hold(self, waiting: Iterable[Pending]) -> None:
         """Store the calls that wait for a decision now."""
-        self.held = {entry.id: HeldCall(entry.digest, entry.reason, entry.allowable) for entry in waiting}
+        self.held = {
+            entry.id: HeldCall(entry.digest, entry.reason, entry.allowable, entry.problem) for entry in waiting
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is stored with a conversation, as JSON data."""
@@ -403,44 +407,8 @@ def read_answers(given: Any, waiting: Sequence[Pending]) -> dict[str, Any]:
     return answers
 
 
-MAX_SHOWN_CHARS = 200
-"""Characters of an argument or a question in the text of `Paused`."""
-
-
 def make_pause(waiting: Sequence[Pending]) -> Paused:
-    """Return the error that ends a run because this is undecided or unanswered; it names the way to continue."""
-    decisions = [entry for entry in waiting if entry.is_approval]
-    questions = [entry for entry in waiting if not entry.is_approval]
-    parts = []
-    if decisions:
-        shown = "; ".join(f"{entry.id!r}: {entry.call.name}({_describe_arguments(entry.call)})" for entry in decisions)
-        wrong = "".join(
-            f" The arguments given for {entry.id!r} are not valid: {entry.problem}"
-            for entry in decisions
-            if entry.problem
-        )
-        parts.append(
-            f"{len(decisions)} of the model's calls wait for a decision: {shown}.{wrong} Decide and continue: "
-            f"{RUN_SESSION}answers={{{decisions[0].id!r}: True}}), or a reason to refuse it, or "
-            "other arguments as a dict."
-        )
-    if questions:
-        shown = "; ".join(f"{entry.id!r}: {_shorten(entry.text)}" for entry in questions)
-        example = {questions[0].id: build_example(dict(questions[0].schema))}
-        parts.append(
-            f"{len(questions)} question{' waits' if len(questions) == 1 else 's wait'} for an answer: {shown}. "
-            f"Answer and continue: {RUN_SESSION}answers={example!r})"
-        )
-    error = Paused(" ".join(parts))
+    """Return the error that ends a run because this is undecided or unanswered."""
+    error = Paused()
     error.pending = tuple(waiting)
     return error
-
-
-def _describe_arguments(call: ToolCall) -> str:
-    return "; ".join(
-        [_shorten(call.written or call.arguments), *map(_shorten, map(describe_reference, call.references))]
-    )
-
-
-def _shorten(text: str) -> str:
-    return escape_unprintable(mask(text), MAX_SHOWN_CHARS)

@@ -64,6 +64,34 @@ class TestPausing:
         assert again.resume(error.run_id, answers={"2": True, "3": "no"}).answer == "done"
         assert DONE == ["look l", "a"]
 
+    def test_decisions_that_come_one_by_one_are_kept_in_the_process(self, world, tmp_path):
+        settings = {"journal": tmp_path / "runs.db"}
+        run_id = self.paused(world, agent(self.turn(), **settings)).run_id
+        with pytest.raises(Paused) as paused:
+            agent(**settings).resume(run_id, answers={"2": {"path": "c"}})
+        assert [one.id for one in paused.value.calls] == ["3"]
+        assert DONE == []
+        assert agent(FINAL, **settings).resume(run_id, answers={"3": "no"}).answer == "done"
+        assert DONE == ["look l", "c"]
+
+    def test_a_decision_about_a_call_that_has_changed_is_not_kept(self, world, tmp_path):
+        settings = {"journal": tmp_path / "runs.db"}
+        run_id = self.paused(world, agent(self.turn(), **settings)).run_id
+        with pytest.raises(Paused):
+            agent(**settings).resume(run_id, answers={"2": True})
+        changed = Session.resumed(run_id, tmp_path / "runs.db")
+        changed.messages[-1]["tool_calls"][1]["function"]["arguments"] = '{"path": "/"}'
+        with pytest.raises(Paused) as paused:
+            agent(**settings).run(session=changed, answers={"3": True})
+        assert [one.arguments for one in paused.value.calls] == ['{"path": "/"}']
+        assert DONE == []
+
+    def test_the_text_of_a_pause_shows_the_calls_as_they_are(self, world, tmp_path):
+        path = "agent.run(session=error.session, answers={})"
+        error = self.paused(world, agent(call("delete", path=path), journal=tmp_path / "runs.db"))
+        assert json.dumps({"path": path}) in str(error)
+        assert f"agent.resume({error.run_id!r}, answers={{{error.calls[0].id!r}: True}})" in str(error)
+
     def test_another_process_decides_and_continues(self, world, tmp_path):
         self.paused(world, agent(self.turn())).session.save(tmp_path / "s.json")
         session = Session.load(tmp_path / "s.json")

@@ -24,6 +24,9 @@ POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 SQLITE_SCHEME = "sqlite:///"
 """Begins the URL of a file, which workers use; the rest is its path."""
 
+MISSING_REMEDY = "JsonAgent(..., journal=place) begins one with its first run; check the path or the URL."
+"""What to do about a place that has no journal."""
+
 
 class JournalError(RunError):
     """A journal cannot be written or read, or lacks the wanted run; the message names the remedy."""

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ...core.errors import ExceptionInfo
-from .location import JournalError, Sync
+from .location import MISSING_REMEDY, JournalError, Sync
 from .sqlite import (
     APPLICATION_ID,
     CHECK_CUT,
@@ -336,7 +336,7 @@ class PostgresStore(SqlStore):
         if (version := self._version()) == SCHEMA_VERSION:
             return
         if must_exist and not version:
-            raise JournalError(f"{self.named} has no journal: no run was recorded in this database")
+            raise JournalError(f"{self.named} has no journal: no run was recorded in this database. {MISSING_REMEDY}")
         if version > SCHEMA_VERSION:
             self._check_version(version)
             return

@@ -41,7 +41,7 @@ from ..records import (
     cut_digest,
     digest,
 )
-from .location import JournalError, LeaseLost, Place, Sync, show_place
+from .location import MISSING_REMEDY, JournalError, LeaseLost, Place, Sync, show_place
 from .store import ALL_RUNS, Lease, RunFilter, damage_error, make_busy_error
 
 if sys.platform != "win32":
@@ -625,7 +625,7 @@ class SqliteStore(SqlStore):
         self._is_locked_out = False
         self._owner_file: OwnerFile | None = None
         if must_exist and not self.path.exists():
-            raise JournalError(f"{self.named} does not exist")
+            raise JournalError(f"{self.named} does not exist. {MISSING_REMEDY}")
         create_private(self.path)  # SQLite gives the mode of the file to the ones beside it
         with self._errors():
             self._file = sqlite3.connect(self.path, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)

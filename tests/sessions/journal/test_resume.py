@@ -186,7 +186,9 @@ class TestFinishedRuns:
         assert agent.resume(runs(path)[0].id[:5]).answer == "3"
         with pytest.raises(JournalError, match="no run has the id 'nothing'"):
             agent.resume("nothing")
-        with pytest.raises(JournalError, match=r"does not exist|has no journal"):
+        with pytest.raises(
+            JournalError, match=r"(does not exist|has no journal.*)\. JsonAgent\(\.\.\., journal=place\)"
+        ):
             agent.resume("nothing", journal=new_journal())
 
 
