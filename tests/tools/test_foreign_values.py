@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.results.jsonable import MAX_IMAGE_BYTES, to_json_data
 from agentkit.tools.results.result_text import MAX_IMAGES, render_result, render_text
 
@@ -116,6 +118,31 @@ class TestFrames:
     def test_a_long_frame_has_the_number_of_missing_rows(self):
         polars = pytest.importorskip("polars")
         assert json.loads(render_text(polars.DataFrame({"n": range(100_005)})))[-1] == "... 5 more"
+
+
+@pytest.mark.integration
+class TestFramesOfPandas:
+    def test_they_are_rows_with_their_index_and_series_are_lists(self):
+        pandas = pytest.importorskip("pandas")
+        times = pandas.to_datetime(["2026-01-02", None])
+        frame = pandas.DataFrame({"city": ["Rome", None], "degrees": [21.5, float("nan")], "at": times})
+        first = {"city": "Rome", "degrees": 21.5, "at": "2026-01-02T00:00:00"}
+        assert json.loads(render_text(frame)) == [first, {"city": None, "degrees": None, "at": None}]
+        named = frame.set_index("city")[["degrees"]].head(1)
+        assert json.loads(render_text(named)) == [{"city": "Rome", "degrees": 21.5}]
+        assert json.loads(render_text(frame["degrees"].head(1))) == [21.5]
+        assert json.loads(render_text(named["degrees"])) == {"Rome": 21.5}
+
+    def test_one_of_a_tool_is_a_table_in_notebooks_and_reports(self):
+        pandas = pytest.importorskip("pandas")
+
+        def measure() -> pandas.DataFrame:
+            """Measure."""
+            return pandas.DataFrame({"city": ["Rome", "Oslo"], "degrees": [21.5, 3.0]})
+
+        result = JsonAgent(measure, model=ScriptedModel(call("measure"), answer("done"))).run("x")
+        for page in (result._repr_html_(), result.to_html()):
+            assert "<tr><th>city</th><th>degrees</th></tr><tr><td>Rome</td><td>21.5</td></tr>" in page
 
 
 class TestResponses:
