@@ -268,6 +268,8 @@ def _first_cause(error: BaseException) -> BaseException:
 T = TypeVar("T")
 MAX_REASON_CHARS = 1_000
 """Characters of an error that a server causes."""
+ACCEPTED = 202
+"""The HTTP status of the older transport for a message: its answer comes elsewhere."""
 BAD_REQUEST = 400
 UNAUTHORIZED = 401
 NO_STREAMABLE_HTTP = (BAD_REQUEST, 404, 405)
@@ -458,7 +460,7 @@ class ServerLink:
         else:
             status = f" (HTTP {transport.status})" if transport.status >= BAD_REQUEST else ""
             reason = f"{type(error).__name__}: {_shorten(error)}{status}"
-            if transport.status in NO_STREAMABLE_HTTP:
+            if transport.status in (*NO_STREAMABLE_HTTP, ACCEPTED):
                 reason = f"{reason.removesuffix('.')}. {PATHS}"
         shown = f" Its error output ends with: {transport.errors}" if transport.errors else ""
         return mask(

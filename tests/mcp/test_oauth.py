@@ -10,6 +10,7 @@ import pytest
 import requests
 from click.testing import CliRunner
 from servers import ANSWER, contents, over_http
+from waiting import HANGS
 
 from agentkit import DefinitionError, JsonAgent, RunError
 from agentkit.cli import main
@@ -93,6 +94,19 @@ def test_another_error_has_its_status(vault):
         RunError, match=r"cannot be opened: .*\(HTTP 404\)\. Most servers answer at a path, /mcp or the older /sse\.$"
     ):
         MCPServer(url=vault.replace("/mcp", "/other")).__enter__()
+
+
+def test_the_address_for_messages_of_the_older_transport_is_named_at_once():
+    with over_http("sdk_server.py", "sse") as (port, _):
+        place = f"http://127.0.0.1:{port}"
+        with requests.get(f"{place}/sse", stream=True, timeout=10) as stream:
+            lines = stream.iter_lines(decode_unicode=True)
+            messages = next(line.removeprefix("data: ") for line in lines if line.startswith("data: "))
+            for url in (f"{place}{messages}", f"{place}/messages/"):
+                with pytest.raises(
+                    RunError, match=r"cannot be opened: .* Most servers answer at a path, /mcp or the older"
+                ):
+                    MCPServer(url=url, timeout=HANGS).__enter__()
 
 
 def test_a_login_that_is_no_longer_valid_is_named(world, vault, settings):
