@@ -92,6 +92,26 @@ def test_its_runs_are_listed_shown_and_replayed(written, tmp_path):
             assert [m["content"] for m in replayed.messages] == [m["content"] for m in stored]
 
 
+def test_each_request_has_its_own_usage_although_former_versions_wrote_the_sum(written):
+    with closing(sqlite3.connect(written)) as file:
+        columns = [row[1] for row in file.execute("PRAGMA table_info(steps)")]
+        for run, step, outcome in file.execute("SELECT run, step, outcome FROM steps WHERE call = ''").fetchall():
+            data = json.loads(outcome)
+            data["usage"] |= {"requests": step, "input_tokens": 100 * step**2, "cost": 0.5 * step}
+            data.pop("request_usage", None)
+            file.execute(
+                "UPDATE steps SET outcome = ? WHERE run = ? AND step = ? AND call = ''", (json.dumps(data), run, step)
+            )
+        if "digest" in columns:
+            file.execute("UPDATE steps SET digest = NULL")
+        file.commit()
+    for run in runs(written):
+        spans = [span for span in show(run.id, store=written).trace["spans"] if span["kind"] == "model"]
+        figures = [(span["usage"]["requests"], span["usage"]["input_tokens"], span["usage"]["cost"]) for span in spans]
+        assert figures == [(1, 100, 0.5), (1, 300, 0.5)]
+        assert (run.usage.requests, run.usage.input_tokens, run.usage.cost) == (2, 400, 1.0)
+
+
 def renew(path: Path, agent) -> None:
     """Write the instruction and the schemas of an agent of today into an exported run."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
