@@ -9,7 +9,7 @@ pending input, as a front door asks for it.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core.context import Progress
 from ..core.errors import DENIED, Paused, is_denied
@@ -24,6 +24,8 @@ from ..engine.result import RunEnded, RunFinished, RunOutcome, RunStarted, SubRu
 from ..tools.execution.call import ANSWER_RESULT
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from ..tools.results.result_text import render_text
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +279,40 @@ def _end(run: Mapping[str, Any], state: str, now: float, pending: Sequence[Pendi
     yield now, RunClosed("", outcome, answer, error, state, usage, run.get("seconds", 0.0), tuple(pending))
 
 
+class InnerRuns(Generic[T]):
+    """What a view keeps of each run inside the calls of one; `make` makes it for a path and the name of the tool."""
+
+    def __init__(self, make: Callable[[str, str], T]) -> None:
+        self._make = make
+        self._kept: dict[str, T] = {}
+
+    def find(self, event: SubRun, agent: str = "") -> T:
+        """Return what is kept of the run of an event; a call that runs again begins anew."""
+        path = join_path(agent, event.call.id if event.call else event.name)
+        if isinstance(event.event, RunStarted) or path not in self._kept:
+            self._kept[path] = self._make(path, event.name)
+        return self._kept[path]
+
+
+class MaskedPieces:
+    """The texts of one reply, which arrive in pieces; what is returned is cut so that no secret is split."""
+
+    def __init__(self) -> None:
+        self._streams: dict[Any, MaskedStream] = {}
+
+    def feed(self, key: Any, text: str) -> str:
+        """Add a piece of a text; return what can be shown now."""
+        return self._streams.setdefault(key, MaskedStream()).feed(text)
+
+    def flush(self, *keys: Any) -> str:
+        """Return the rest of texts, which end here."""
+        return "".join(self._streams.pop(key).flush() for key in keys if key in self._streams)
+
+    def clear(self) -> None:
+        """Forget the texts: the reply is withdrawn."""
+        self._streams.clear()
+
+
 class FrameReader:
     """Reads the events of one run, as a listener gets them, `RunEnded` included.
 
@@ -288,12 +324,10 @@ class FrameReader:
     def __init__(self, agent: str = "", name: str = "") -> None:
         self._agent = agent
         self._name = name
-        self._inner: dict[str, FrameReader] = {}
+        self._inner = InnerRuns(FrameReader)
         self._number = 0
         self._asked_at: float | None = None
-        self._answer = MaskedStream()
-        self._thoughts = MaskedStream()
-        self._reply = MaskedStream()
+        self._pieces = MaskedPieces()
         self._call: int | None = None
         self._remark = ""
         self._is_answering = False
@@ -304,11 +338,11 @@ class FrameReader:
         """Yield the frames of an event, in their order."""
         match event:
             case SubRun():
-                yield from self._read_inner(event)
+                yield from self._inner.find(event, self._agent).read(event.event)
             case AnswerForming():
                 if event.added:
                     self._is_answering = True
-                    yield from self._show(self._answer.feed(event.added))
+                    yield from self._show(self._pieces.feed("answer", event.added))
             case TextDelta():
                 yield from self._add(event.text)
             case ToolCallDelta():
@@ -317,7 +351,7 @@ class FrameReader:
                     self._call = event.index
                     yield from self._add(f"{begun}{event.arguments}")
             case ThinkingDelta():
-                if text := self._thoughts.feed(event.text):
+                if text := self._pieces.feed("thoughts", event.text):
                     yield ThoughtPiece(self._agent, text)
             case _ if event.is_piece:
                 return
@@ -357,12 +391,6 @@ class FrameReader:
             case _:
                 yield from self._read_other(event)
 
-    def _read_inner(self, event: SubRun) -> Iterator[Frame]:
-        path = join_path(self._agent, event.call.id if event.call else event.name)
-        if isinstance(event.event, RunStarted) or path not in self._inner:
-            self._inner[path] = FrameReader(path, event.name)
-        yield from self._inner[path].read(event.event)
-
     def _read_other(self, event: Event) -> Iterator[Frame]:
         if event.ends_request is not None and self._asked_at is not None:
             yield RequestClosed(self._agent, self._number, {}, self._seconds(), mask(str(event.ends_request)))
@@ -379,7 +407,7 @@ class FrameReader:
         return 0.0 if began is None else time.perf_counter() - began
 
     def _add(self, text: str) -> Iterator[Frame]:
-        if shown := self._reply.feed(text):
+        if shown := self._pieces.feed("reply", text):
             yield ReplyPiece(self._agent, shown)
 
     def _show(self, text: str) -> Iterator[Frame]:
@@ -388,9 +416,7 @@ class FrameReader:
             yield AnswerPiece(text, self._agent)
 
     def _withdraw(self) -> Iterator[Frame]:
-        self._answer = MaskedStream()
-        self._thoughts = MaskedStream()
-        self._reply = MaskedStream()
+        self._pieces.clear()
         self._call = None
         self._is_answering = False
         if self._shown:
@@ -398,11 +424,11 @@ class FrameReader:
             yield AnswerWithdrawn(self._agent)
 
     def _close_request(self, event: ModelReplied) -> Iterator[Frame]:
-        if text := self._thoughts.flush():
+        if text := self._pieces.flush("thoughts"):
             yield ThoughtPiece(self._agent, text)
-        if (text := self._reply.flush()) and not self._is_answering:
+        if (text := self._pieces.flush("reply")) and not self._is_answering:
             yield ReplyPiece(self._agent, text)
-        yield from self._show(self._answer.flush())
+        yield from self._show(self._pieces.flush("answer"))
         yield RequestClosed(self._agent, self._number, event.reply.usage.as_dict(), self._seconds())
         self._remark = mask(text_of(event.reply.message))
         if self._remark and event.reply.message.get("tool_calls"):

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from ..core.flow import Event
-from ..core.masking import MaskedStream, mask_data
+from ..core.masking import mask_data
 from ..core.messages import Message, ToolCall, Usage, assistant, tool_message, user
 from ..engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
@@ -25,6 +25,8 @@ from .frames import (
     CallClosed,
     CallOpened,
     Frame,
+    InnerRuns,
+    MaskedPieces,
     Remark,
     RequestClosed,
     RequestOpened,
@@ -163,37 +165,37 @@ class EventEncoder:
     """Encodes the events of one run, in order; pieces of a text are cut so that no secret is split between two."""
 
     def __init__(self) -> None:
-        self._streams: dict[tuple[Any, ...], tuple[MaskedStream, dict[str, Any]]] = {}
-        self._inner: dict[tuple[str, str], EventEncoder] = {}
+        self._inner = InnerRuns(lambda *_: EventEncoder())
+        self._pieces = MaskedPieces()
+        self._open: dict[tuple[type[Event], Any], dict[str, Any]] = {}
+        """The last record of each text that arrives."""
 
     def encode(self, event: Event) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects to write for `event`: none, one or several."""
         if isinstance(event, SubRun):
-            inner = self._inner.setdefault((event.name, event.call.id if event.call else ""), EventEncoder())
-            for entry in inner.encode(event.event):
+            for entry in self._inner.find(event).encode(event.event):
                 yield _wrap_sub_run(event, entry)
             return
-        key = PIECE_FIELDS.get(type(event))
+        field = PIECE_FIELDS.get(type(event))
         entry = _encode(event)
-        if key is None or key not in entry:
+        if field is None or field not in entry:
             if isinstance(event, ModelReplied | RunEnded):
                 yield from self._flush()
             elif isinstance(event, ModelAsked):  # a repeated request withdraws the pieces of the failed one
-                self._streams.clear()
+                self._open.clear()
+                self._pieces.clear()
             yield mask_data(entry)
             return
-        place = (type(event), entry.get("index"))
-        stream, _ = self._streams.setdefault(place, (MaskedStream(), entry))
-        self._streams[place] = stream, entry
-        if text := stream.feed(entry[key]):
-            yield {**entry, key: text}
+        key = type(event), entry.get("index")
+        self._open[key] = entry
+        if text := self._pieces.feed(key, entry[field]):
+            yield {**entry, field: text}
 
     def _flush(self) -> Iterator[dict[str, Any]]:
-        streams = self._streams
-        self._streams = {}
-        for (kind, _), (stream, entry) in streams.items():
-            if text := stream.flush():
-                yield {**entry, PIECE_FIELDS[kind]: text}
+        for key, entry in self._open.items():
+            if text := self._pieces.flush(key):
+                yield {**entry, PIECE_FIELDS[key[0]]: text}
+        self._open = {}
 
 
 def _encode(event: Event) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from agentkit.core.ask_person import Person
 from agentkit.core.masking import MAX_HELD_CHARS, MaskedStream
 from agentkit.core.messages import ToolCall, Usage
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, ToolCallDelta
-from agentkit.engine.result import SubRun
+from agentkit.engine.result import RunStarted, SubRun
 from agentkit.extend import draw_frames, stream_frames
 from agentkit.policies.retries import Retrying
 from agentkit.testing import ScriptedModel
@@ -252,6 +252,14 @@ class TestRecords:
         assert "sk-" not in text
         assert KEY[12:] not in text
         assert text.count("***") == 4
+
+    def test_an_agent_whose_call_runs_again_begins_with_no_text(self):
+        recorder = EventEncoder()
+        replied = ModelReplied(Reply({"role": "assistant", "content": "whole"}))
+        inner = (RunStarted("a", "m"), TextDelta(KEY[:12]), RunStarted("a", "m"), TextDelta("whole"), replied)
+        entries = [entry for event in inner for entry in recorder.encode(SubRun("s", ToolCall("c", "s", "{}"), event))]
+        pieces = [entry["inner"]["text"] for entry in entries if entry["inner"]["event"] == "TextDelta"]
+        assert "".join(pieces) == "whole"
 
     def test_a_withdrawn_text_is_not_recorded(self):
         recorder = EventEncoder()
