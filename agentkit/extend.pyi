@@ -15,7 +15,6 @@ from .core.ask_person import to_form as to_form
 from .core.background import run_coroutine as run_coroutine
 from .core.background import run_in_thread as run_in_thread
 from .core.background import start_coroutine as start_coroutine
-from .core.context import Channel as Channel
 from .core.enclosing import enclose as enclose
 from .core.enclosing import enclosing as enclosing
 from .core.errors import missing_package as missing_package
@@ -51,9 +50,7 @@ from .core.parts import detect_media_type as detect_media_type
 from .core.parts import read_file as read_file
 from .core.pending import CallQuestions as CallQuestions
 from .core.pending import LiveRespondent as LiveRespondent
-from .core.pending import calls_to_decide as calls_to_decide
 from .core.pending import escape_unprintable as escape_unprintable
-from .core.pending import questions_to_answer as questions_to_answer
 from .core.portable import Json as Json
 from .core.portable import find_free_name as find_free_name
 from .core.portable import format_value as format_value
@@ -91,15 +88,11 @@ from .sessions.journal import show as show
 from .sessions.journal.connections import close_store as close_store
 from .sessions.journal.connections import open_store as open_store
 from .sessions.journal.connections import opened_store as opened_store
-from .sessions.journal.location import POSTGRES_SCHEMES as POSTGRES_SCHEMES
-from .sessions.journal.location import SQLITE_SCHEME as SQLITE_SCHEME
 from .sessions.journal.location import ConversationBusy as ConversationBusy
 from .sessions.journal.location import Journal as Journal
 from .sessions.journal.location import JournalError as JournalError
 from .sessions.journal.location import LeaseLost as LeaseLost
 from .sessions.journal.location import Place as Place
-from .sessions.journal.location import is_url as is_url
-from .sessions.journal.location import without_scheme as without_scheme
 from .sessions.journal.maintenance import Mark as Mark
 from .sessions.journal.maintenance import delete_conversation as delete_conversation
 from .sessions.journal.maintenance import find_problems as find_problems
@@ -108,11 +101,8 @@ from .sessions.journal.maintenance import name_conversations as name_conversatio
 from .sessions.journal.maintenance import read_mark as read_mark
 from .sessions.journal.maintenance import rename_conversation as rename_conversation
 from .sessions.journal.maintenance import salvage as salvage
-from .sessions.journal.run_info import inner_runs as inner_runs
-from .sessions.journal.setup import Setup as Setup
 from .sessions.journal.setup import read_setup as read_setup
 from .sessions.journal.sqlite import SqlStore as SqlStore
-from .sessions.journal.sqlite import Statement as Statement
 from .sessions.journal.store import ALL_RUNS as ALL_RUNS
 from .sessions.journal.store import Lease as Lease
 from .sessions.journal.store import RunFilter as RunFilter

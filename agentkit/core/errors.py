@@ -28,10 +28,8 @@ from .pending import (
     WAITS_TITLE,
     Pending,
     Question,
-    calls_to_decide,
     describe_pause,
     list_waiting,
-    questions_to_answer,
     suggest_answers,
 )
 
@@ -189,12 +187,12 @@ class Paused(RunError):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls that wait for a decision."""
-        return tuple(calls_to_decide(self.pending))
+        return tuple(entry.call for entry in self.pending if entry.is_approval)
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """The questions of tools that wait for an answer."""
-        return tuple(questions_to_answer(self.pending))
+        return tuple(entry.question for entry in self.pending if not entry.is_approval)
 
 
 class InnerPaused(Paused):

@@ -7,7 +7,7 @@ which a decision holds are made here, from one call.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -257,16 +257,6 @@ class Pending:
             problem=mask(self.problem),
             state=None,
         )
-
-
-def calls_to_decide(pending: Iterable[Pending]) -> Iterator[ToolCall]:
-    """Yield the calls that wait for a decision."""
-    return (entry.call for entry in pending if entry.is_approval)
-
-
-def questions_to_answer(pending: Iterable[Pending]) -> Iterator[Question]:
-    """Yield the questions of tools that wait for an answer."""
-    return (entry.question for entry in pending if not entry.is_approval)
 
 
 def list_waiting(pending: Sequence[Pending]) -> list[str]:

@@ -18,8 +18,6 @@ from typing import Any
 
 from .. import DefinitionError, RunError
 from ..extend import (
-    POSTGRES_SCHEMES,
-    SQLITE_SCHEME,
     Frame,
     Journal,
     JournalError,
@@ -31,15 +29,17 @@ from ..extend import (
     create_private,
     draw_frames,
     encode_frame,
-    is_url,
     open_store,
-    without_scheme,
 )
 from .queue_tables import EventBatch, QueueTables, WorkerTables
 
 PICKLED_NONE = "gAROLg=="
 OLDEST_SQLITE = (3, 42)
 """The SQLite that DBOS needs from Python 3.12 on, for `unixepoch('subsec')`; it does not check."""
+
+FILE_SCHEME = "sqlite:///"
+SCHEMES = ("postgresql://", "postgres://", FILE_SCHEME)
+"""The beginnings of the URLs of a database of workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +68,16 @@ class Database:
             DefinitionError: It is no URL of PostgreSQL or SQLite, or this SQLite is too old.
             JournalError: It cannot be opened.
         """
-        if not isinstance(url, str) or not url.startswith((*POSTGRES_SCHEMES, SQLITE_SCHEME)):
+        if not isinstance(url, str) or not url.startswith(SCHEMES):
             raise DefinitionError(
                 f"workers: {url!r:.80} is not the URL of their database. "
-                f"Give {POSTGRES_SCHEMES[0]}USER@HOST/DATABASE, or on one machine {SQLITE_SCHEME}runs.db"
+                f"Give {SCHEMES[0]}USER@HOST/DATABASE, or on one machine {FILE_SCHEME}runs.db"
             )
-        if is_url(url):
-            queue = f"postgresql://{url.partition('://')[2]}"
-        else:
+        if url.startswith(FILE_SCHEME):
             check_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2])
             queue = f"{url}-queue"
+        else:
+            queue = f"{SCHEMES[0]}{url.partition('://')[2]}"
         store = open_store(url)
         assert isinstance(store, SqlStore)  # it is one for every URL
         own = WorkerTables(store)
@@ -94,9 +94,9 @@ class Database:
 def _create_queue(store: SqlStore, own: WorkerTables, queue: str) -> None:
     """Create the tables of DBOS, or bring them to its installed version; a row says that they are complete."""
     installed = f"{version('dbos')} with sessions"
-    if not is_url(queue):
-        create_private(without_scheme(queue))
-    if not is_url(queue) or not own.has_version(installed):
+    if not store.is_server:
+        create_private(queue.removeprefix(FILE_SCHEME))
+    if not store.is_server or not own.has_version(installed):
         import_module("dbos").DBOS.migrate(queue)
         with closing(QueueTables(store)) as tables:
             tables.create_index()

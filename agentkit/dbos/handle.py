@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from .. import Paused, Pending, Question, RunError, RunStopped, ToolCall, Usage
-from ..extend import Decision, Given, calls_to_decide, join_given, questions_to_answer, read_answers, run_in_thread
+from ..extend import Decision, Given, join_given, read_answers, run_in_thread
 from .work import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")
@@ -66,12 +66,12 @@ class RunStatus:
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls that wait for a decision."""
-        return tuple(calls_to_decide(self.pending))
+        return tuple(entry.call for entry in self.pending if entry.is_approval)
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """The questions that wait for an answer."""
-        return tuple(questions_to_answer(self.pending))
+        return tuple(entry.question for entry in self.pending if not entry.is_approval)
 
     @property
     def age(self) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..extend import JournalError, Lease, SqlStore, Statement, is_url
+from ..extend import JournalError, Lease, SqlStore
 from .work import CONTINUED
 
 APPLICATION_NAME = "agentkit"
@@ -51,7 +51,7 @@ class QueueTables:
         self._store = store
         self._file: sqlite3.Connection | None = None
         self._lock = threading.Lock()
-        self._is_server = is_url(store.place)
+        self._is_server = store.is_server
         if not self._is_server:
             path = queue_file(store)
             self._file = sqlite3.connect(path, LOCK_SECONDS, isolation_level=None, check_same_thread=False)
@@ -152,7 +152,7 @@ class QueueTables:
         """The time from which a run may begin: it is the order of a session, by the clock of the database."""
         return f"({alias}.created_at + {self._number('delay', alias)})"
 
-    def _append(self, statements: Sequence[Statement]) -> None:
+    def _append(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
         if self._file is None:
             self._store.execute(statements)
             return
@@ -197,7 +197,7 @@ class WorkerTables:
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
-        is_server = is_url(store.place)
+        is_server = store.is_server
         self._now = POSTGRES_NOW if is_server else SQLITE_NOW
         self._seen = POSTGRES_SEEN if is_server else "beat"
 
@@ -283,7 +283,7 @@ class QueueCleanUp:
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
-        self._tables = QueueTables(store) if is_url(store.place) or Path(queue_file(store)).exists() else None
+        self._tables = QueueTables(store) if store.is_server or Path(queue_file(store)).exists() else None
         self._workflows = defaultdict[str, list[str]](list)
         self._changed = defaultdict[str, int](int)
         for workflow, name, _, changed in self._tables.read_all() if self._tables else ():

@@ -39,7 +39,6 @@ from ..extend import (
     StepEnded,
     Store,
     fold,
-    inner_runs,
     read_answers,
     read_setup,
     run_in_thread,
@@ -227,7 +226,7 @@ class Execution:
 
 def _paused_still(session: Session, error: Exception) -> Paused:
     """Return the pause of a run that got a wrong decision or answer."""
-    pause = Paused(f"{error} The run waits for another one")
+    pause = Paused(f"{error} The run waits for another one.")
     pause.session = session
     pause.pending = tuple(session.pending)
     return pause
@@ -241,7 +240,7 @@ def list_calls(store: Store, run: str) -> list[Step]:
 
 def calls_of_run(store: Store, run: str) -> list[tuple[float, float]]:
     """Return when the calls that have ended began and ended, those of agents inside them too."""
-    inner = [found for _, name in inner_runs(store, run) for found in calls_of_run(store, name)]
+    inner = [found for entry in store.runs(RunFilter(inside=run)) for found in calls_of_run(store, entry.id)]
     return [*((call.begun, call.ended) for call in list_calls(store, run) if call.ended is not None), *inner]
 
 

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from .. import RunContext, RunError, ToolError
 from ..events import ServerLogged
-from ..extend import Channel, mask
+from ..extend import mask
 from .config import Address, Endpoint, Transport
 from .questions import Ask, Offers, OpenCall, Sample, answer_for, sample_for
 
@@ -312,7 +312,7 @@ class ServerLink:
         self._on_tools = on_tools
         self._users = 0
         self._connections: list[Connection] = []
-        self._channels: dict[int, tuple[Channel, int]] = {}
+        self._channels: dict[int, tuple[RunContext[Any], int]] = {}
         self._log_gate = EventGate()
 
     @property
@@ -472,17 +472,17 @@ class ServerLink:
         if run is None:
             return
         key = id(run.channel)
-        calls = self._channels.get(key, (run.channel, 0))[1] + count
+        calls = self._channels.get(key, (run, 0))[1] + count
         if calls:
-            self._channels[key] = run.channel, calls
+            self._channels[key] = run, calls
         else:
             del self._channels[key]
 
     def _log(self, message: types.LoggingMessageNotificationParams) -> None:
         if self._log_gate.lets_pass():
             event = ServerLogged(self._name, message.level, _shorten(message.data), message.logger or "")
-            for channel, _ in [*self._channels.values()]:
-                channel.put(event)
+            for run, _ in [*self._channels.values()]:
+                run.channel.put(event)
 
 
 class EventGate:

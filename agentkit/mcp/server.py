@@ -50,7 +50,6 @@ from ..extend import (
     BoundCall,
     CallQuestions,
     CallTools,
-    Channel,
     Done,
     Guard,
     OfRequest,
@@ -166,7 +165,7 @@ class ServedCall:
         self._context = context
         self._responses = (params.input_responses or {}) if state is not None else {}
         self._state = state or {}
-        self._run = RunContext(deps, call=ToolCall("call_1", params.name, ""), channel=Channel())
+        self._run = RunContext(deps, call=ToolCall("call_1", params.name, ""))
         call = ToolCall("call_1", params.name, json.dumps(params.arguments or {}))
         bound = tools.bind(call, self._run)
         self._bound = set_timeout(bound)

@@ -28,7 +28,7 @@ from ..core.labels import DEVELOPER, USER, CallOrigin, Label, delimit, new_delim
 from ..core.lazy_names import display_with
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from ..core.parts import Content
-from ..core.pending import Pending, Question, calls_to_decide, questions_to_answer
+from ..core.pending import Pending, Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
 from ..engine.history.repair import merge_texts
@@ -244,12 +244,12 @@ class Session:
     @property
     def waiting(self) -> list[ToolCall]:
         """The calls that wait for a decision, with the values of their references."""
-        return [*calls_to_decide(self.pending)]
+        return [entry.call for entry in self.pending if entry.is_approval]
 
     @property
     def questions(self) -> list[Question]:
         """The questions of tools without an answer."""
-        return [*questions_to_answer(self.pending)]
+        return [entry.question for entry in self.pending if not entry.is_approval]
 
     @property
     def begun(self) -> set[str]:

@@ -321,6 +321,8 @@ def _remedy(error: "psycopg.Error") -> str:
 class PostgresStore(SqlStore):
     """A journal in PostgreSQL, usable from any thread; all its errors are `JournalError`s."""
 
+    is_server = True
+
     def __init__(self, url: str, sync: Sync = "normal", *, must_exist: bool = False) -> None:
         super().__init__(url)
         self._connection = PostgresConnection(self.named, url, sync, self.lock, self._take_leases_over)

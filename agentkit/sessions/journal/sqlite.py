@@ -236,6 +236,8 @@ class SqlStore(ABC):
     """
 
     lease_seconds: float | None = None
+    is_server = False
+    """Whether the database is a server's, not a file."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
