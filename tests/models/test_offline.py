@@ -860,3 +860,49 @@ def test_a_tool_that_reads_is_called_with_what_fits_and_the_answer_names_the_res
     assert "I did not use this part of the query: 4." in answer
     assert act("Rent in Rome for 4 people", get_rent)[0] == []
     assert act("Don't get the rent in Rome", get_rent, effect="read")[0] == []
+
+
+def test_the_description_tells_which_preposition_leads_to_a_parameter():
+    def assign_client(partner: str, client: str) -> str:
+        """Assign a client to a partner."""
+        return f"{client} {partner}"
+
+    assert act("Assign miller to jones", assign_client)[0] == [
+        ("assign_client", {"partner": "jones", "client": "miller"})
+    ]
+
+
+@pytest.mark.parametrize("query", ["Close EV-7 without notifying them", "Close EV-7 and do not notify anybody"])
+def test_a_denied_word_of_a_flag_makes_it_false(query):
+    def close_event(event_id: str, notify_guests: bool = True) -> str:
+        """Close an event."""
+        return event_id
+
+    assert act(query, close_event)[0] == [("close_event", {"event_id": "EV-7", "notify_guests": False})]
+
+
+@pytest.mark.parametrize(("query", "room"), [("in the living room", "living room"), ("in the attic", "attic")])
+def test_a_word_that_names_nothing_alone_keeps_the_noun_behind_it(query, room):
+    def dim_light(room: str) -> str:
+        """Dim the light in a room."""
+        return room
+
+    assert act(f"Dim the light {query}", dim_light)[0] == [("dim_light", {"room": room})]
+
+
+def test_an_optional_number_takes_a_number_that_counts_nothing():
+    def refund(order_id: str, amount: float | None = None) -> str:
+        """Refund an order."""
+        return f"{order_id} {amount}"
+
+    assert act("Refund 19.90 of A-55021", refund)[0] == [("refund", {"order_id": "A-55021", "amount": 19.9})]
+    assert act("Refund 2 items of A-55021", refund)[0] == []
+
+
+def test_listed_values_are_one_argument_of_a_parameter_that_takes_a_list():
+    def tag_photo(photo: str, tags: list[str]) -> str:
+        """Add tags to a photo."""
+        return photo
+
+    query = "Add the tags 'beach' and 'sun' to cat.png"
+    assert act(query, tag_photo)[0] == [("tag_photo", {"photo": "cat.png", "tags": ["beach", "sun"]})]

@@ -32,8 +32,10 @@ from .words import (
     GENERIC,
     LEADS,
     LEXICON,
+    MODIFIERS,
     NEGATIONS,
     PATTERNS,
+    PREPOSITIONS,
     QUANTITIES,
     STOP,
     Query,
@@ -117,7 +119,10 @@ def read_tool(definition: Mapping[str, Any]) -> OfferedTool:
     function = definition.get("function", definition)
     name = to_concepts(function["name"])
     about = to_concepts(function.get("description") or "")
-    params = list(_iter_params(function.get("parameters") or {}, (), True))
+    params = [
+        replace(param, cues={**_read_preposition(param, function.get("description") or ""), **param.cues})
+        for param in _iter_params(function.get("parameters") or {}, (), True)
+    ]
     needed = [param for param in params if param.required]
     options = {word for param in params if not param.fits for words, _ in param.known for word in words}
     own = frozenset((*name, *about, *options)).union(*(to_concepts(".".join(param.path)) for param in params))
@@ -129,6 +134,15 @@ def read_tool(definition: Mapping[str, Any]) -> OfferedTool:
         weights |= {sign: 2.0 for word in own for sign in _OPERATORS.get(word, ())}
     weights = {word: t * (0.2 if word in GENERIC else 1) for word, t in weights.items()}
     return OfferedTool(function["name"], params, weights, own, frozenset((about or name)[:1]))
+
+
+def _read_preposition(param: Param, text: str) -> dict[str, float]:
+    """Return the cue of the preposition before a parameter in a description: "~to" for "Add a person to a *team*"."""
+    words = [(word.lower(), to_concept(word)) for word in PATTERNS["token"].findall(text.partition(".")[0])]
+    name = to_concept(str(param.path[-1]))
+    at = next((at for at, (_, concept) in enumerate(words) if concept == name), 0)
+    before = next((word for word, _ in reversed(words[:at]) if word in PREPOSITIONS or word not in STOP), None)
+    return {f"~{before}" if before in PREPOSITIONS else "~": 0.25} if before else {}
 
 
 def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:
@@ -199,6 +213,7 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
             cue -= 0.1 * (value.kind in ("name", "phrase") and "<lead>" not in value.context)
             denial = None if value.kind == "rest" else query.find_denial(value.start, DENIALS, param.cues)
             yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"), denial)
+    yield from _find_denied_flag(param, query)
     mentioned = {word.value for word in query.words}
     capitals = {word.start for word in query.words if query.text[word.start : word.end].isupper()}
     for known, argument in (one for one in param.known if mentioned.issuperset(one[0])):
@@ -216,6 +231,17 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
                     yield Fit(param, place, argument, score, 1.0)
                 else:
                     yield Fit(param, place, argument, score, 1.0, query.find_denial(place.start, DENIALS))
+
+
+def _find_denied_flag(param: Param, query: Query) -> Iterator[Fit]:
+    """Yield that a flag is False where a word for it is denied: "without notifying them" for `notify_guests`."""
+    if param.type != "boolean" or not DENIALS.isdisjoint(param.description.lower().split()):
+        return
+    for word in query.words:
+        is_cue = word.value in param.cues and word.value not in GENERIC
+        if is_cue and (denial := query.find_denial(word.start, NEGATIONS)) is not None:
+            place = query.make_span("known", denial, word.end)
+            yield Fit(param, place, False, 2.0, 1.0)
 
 
 def _read_flag(place: TextSpan, query: Query) -> tuple[TextSpan, bool]:
@@ -238,8 +264,9 @@ def _convert_value(param: Param, value: TextSpan) -> Any:
     about = param.description
     match param.type, given:
         case "integer" | "number", str():
-            bare = given.removeprefix("#")
-            return int(bare) if bare.isdecimal() else None
+            (*label, digits) = given.replace("#", "# ").split()
+            is_label = all(word == "#" or to_concept(word) in param.cues for word in label)  # "#482", "PR 482"
+            return int(digits) if digits.isdecimal() and is_label else None
         case "integer", float():
             return None
         case "number", int() | float() if PATTERNS["share"].search(value.text) and not PATTERNS["share"].search(about):
@@ -287,7 +314,9 @@ class Task:
 
     def is_next(self, last: "Task", is_named: bool) -> bool:
         """Return whether this part asks for another call of the last task's tool; `is_named` if it names the tool."""
-        shared = self._filled_params(GOOD_SCORE) & last._filled_params(GOOD_SCORE)
+        opening = next((w.value for w in self.query.words_in(self.start, self.end) if w.text not in STOP), "")
+        least = MIN_SCORE if opening in self.tool.verbs else GOOD_SCORE
+        shared = self._filled_params(least) & last._filled_params(least)
         again = [param for param in shared if is_named or not param.is_list]
         needed = {param for param in self.tool.params if param.required}
         return len(again) > 1 or (len(again) == 1 and needed <= last._filled_params(MIN_SCORE))
@@ -319,7 +348,7 @@ class Task:
         well. A value is certain if this part contains it in a form that suits the parameter, and no other filling is as
         good. Every other word must be one of the tool's, or without content; what denies or limits has no such place.
         """
-        words = {word for word in self.query.concepts_in(self.start, self.end) if not word.startswith("<")}
+        words = drop_kinds(self.query.concepts_in(self.start, self.end))
         unsure = [] if self.is_further or (self.tool.is_meant(words) and not self.is_tied) else ["the tool"]
         unread = self.find_unread()
         for param, column in self.columns.items():
@@ -339,7 +368,7 @@ class Task:
     def _find_ties(self) -> list[str]:
         """Return the values that two parameters can have as well the one way as the other, as "a or b (value)"."""
         scores = {(id(fit.param), fit.value.start): fit.score for fit in self.fits}
-        singles = [column[0] for column in self.columns.values() if len(column) == 1 and column[0].param.fits]
+        singles = [column[0] for column in self.columns.values() if column[0].param.fits]
         ties = [
             (one, other.param)
             for one, other in combinations(singles, 2)
@@ -382,7 +411,9 @@ class Task:
     def find_unread(self) -> list[TextSpan]:
         """Return the words of this part that no value, no word of the tool and no word without content explains."""
         read = set(self.list_read())
-        explained = STOP.union(_SIGNS, self.tool.own, *(param.cues for param in self.columns))
+        explained = STOP.union(
+            _SIGNS.intersection(self.tool.weights), ("x",), self.tool.own, *(param.cues for param in self.columns)
+        )
         if self.query.concepts_in(self.start, self.end).issuperset(to_concepts(self.tool.name)):
             explained = explained.union(CALLING)  # "*call* price_of"
         unread = []
@@ -499,14 +530,23 @@ class Task:
     def _is_loose(self, fit: Fit) -> bool:
         """Return whether a preposition announces the value, but no context does for this optional parameter."""
         is_good = "<lead>" in fit.value.context and fit.param.fits.get(fit.value.kind, 0) >= GOOD_SCORE
+        is_good = is_good or (fit.value.kind == "number" and self._is_only_number(fit))
         return (is_good or len(self.tool.params) == 1) and fit.cue < MIN_CUE and not fit.param.required
+
+    def _is_only_number(self, fit: Fit) -> bool:
+        """Return whether a number counts no thing, and only one optional parameter takes it: "*19.90* of order 7"."""
+        behind = next(iter(self.query.words_in(fit.value.end, self.end)), None)
+        takers = [param for param in self.tool.params if "number" in param.fits and not param.required]
+        return len(takers) == 1 and (behind is None or behind.text in STOP or not behind.text[0].isalnum())
 
     def _iter_values(self) -> Iterator[TextSpan]:
         """Yield the query's values and phrases without the tool's own words, then the rest of this part's text."""
         for value in self.query.values:
             others = [w for w in self.query.words_in(value.start, value.end) if w.value not in self.tool.own]
             if value.kind == "phrase" and not GENERIC.issuperset(word.value for word in others):
-                start, end = self.query.widen(others[0].start, others[-1].end)
+                behind = self.query.words_in(others[-1].end, value.end)[:1]
+                last = behind[0] if behind and others[-1].text in MODIFIERS else others[-1]  # "the *living room* light"
+                start, end = self.query.widen(others[0].start, last.end)
                 yield self.query.make_span("phrase", start, end, value.context)
             elif value.kind == "name" and others and opens_request(self.query.text, value.start):
                 yield self.query.make_span("name", others[0].start, value.end, value.context)
@@ -520,6 +560,11 @@ class Task:
 
     def _contains(self, fit: Fit) -> bool:
         return self.start <= fit.value.start < self.end
+
+
+def drop_kinds(concepts: Collection[str]) -> set[str]:
+    """Return the concepts without the kinds of values; arithmetic asks for a tool that takes it."""
+    return {concept for concept in concepts if not concept.startswith("<") or concept == "<expression>"}
 
 
 def is_operator(text: str) -> bool:
@@ -661,9 +706,9 @@ def _find_tasks(
         scores = _score_tools(query, start, end, tools, rarity, effects, mentioned)
         best = tools[scores.index(max(scores))]
         last = tasks[-1] if tasks else None
-        named = {word for word in mentioned if not word.startswith("<")}
-        whole = replace(last, end=end) if last else None
-        if last and whole and whole.is_complete() and not last.is_complete():
+        named = drop_kinds(mentioned)
+        is_open = last and best is not last.tool and not last.is_complete()
+        if last and is_open and (whole := replace(last, end=end)).is_complete():
             tasks[-1] = whole
         elif not last or (best.is_meant(named) and max(scores) > scores[tools.index(last.tool)]):
             tasks.append(Task(best, query, start, end))
@@ -683,7 +728,7 @@ def _choose_tool(
     task: Task, tools: Sequence[OfferedTool], rarity: Mapping[str, float], effects: Mapping[str, str | None]
 ) -> Task:
     """Return the task with the one tool of those that its words suit about equally well that uses all of its words."""
-    named = {word for word in task.query.concepts_in(task.start, task.end) if not word.startswith("<")}
+    named = drop_kinds(task.query.concepts_in(task.start, task.end))
     scores = _score_tools(task.query, task.start, task.end, tools, rarity, effects, named)
     best = scores[tools.index(task.tool)]
     if task.is_further or not best:

@@ -25,6 +25,7 @@ DENIALS = frozenset(LEXICON["denials"].split())
 NEGATIONS = DENIALS.union(LEXICON["negations"].split())
 CONDITION_WORDS = frozenset(LEXICON["conditions"].split())
 QUANTITIES = frozenset(LEXICON["quantities"].split())
+MODIFIERS = frozenset(LEXICON["modifiers"].split())
 CALLING = frozenset(LEXICON["calling"].split())
 BOUNDS = frozenset(LEXICON["bounds"].split())
 STOP = DENIALS.union(CONDITION_WORDS, QUANTITIES, LEXICON["stop"].split())
@@ -59,6 +60,8 @@ def to_concepts(text: str) -> tuple[str, ...]:
 GENERIC = {word for word in STOP if to_concept(word) == word}
 """Concepts too general to choose a tool or a parameter by."""
 _COUNT_HINTS = to_concepts("quantity count number limit")  # implied by a word after a number
+PREPOSITIONS = frozenset(LEXICON["prepositions"].split())
+OPERATORS = frozenset(sign for signs in LEXICON["operators"].values() for sign in signs.split())
 LEADS = {word: ("<lead>", *to_concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
 
 
@@ -195,8 +198,12 @@ def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSp
     )
     heads = ("from" if word.text[0].isdigit() else word.text for word in before)
     leads = (LEADS.get(f"{value.kind}_{head}", LEADS.get(head, ())) for head in heads)
+    head = next((word.text for word in before if word.text in PREPOSITIONS or word.text not in STOP), "")
     near = dict.fromkeys(_COUNT_HINTS, 0.6) if value.kind == "number" and after else {}
     near |= dict.fromkeys(next(filter(None, leads), ()), 0.7)
+    beside = {word.text for word in (*before[:1], *query.words_in(value.end, MAX_QUERY_CHARS)[:1])}
+    if OPERATORS.isdisjoint(beside):
+        near[f"~{head}" if head in PREPOSITIONS else "~"] = 1.0
     named = inside if value.kind in ("name", "phrase") else ()
     behind = 1.1 if value.kind == "number" else 0.8  # a unit is behind its number, any other word before its value
     is_owner = value.kind in _LITERAL_KINDS and any(word.text == "of" for word in before[:2])  # "the *price* of A-1"
