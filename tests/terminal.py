@@ -7,6 +7,7 @@ import signal
 import struct
 import sys
 import termios
+from typing import Any
 
 from waiting import noting
 
@@ -29,6 +30,8 @@ class Terminal:
         self.text = ""
         self._seen = 0
         self.code: int | None = None
+        self.mode: list[Any] = []
+        """What the program left the terminal in."""
         self._over = False
 
     def expect(self, text: str) -> None:
@@ -64,6 +67,7 @@ class Terminal:
             if not self._over:
                 os.kill(self.process, signal.SIGKILL)
             self.code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+            self.mode = termios.tcgetattr(self.side)
             os.close(self.side)
         return self.code
 

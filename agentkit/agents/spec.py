@@ -35,6 +35,7 @@ from ..policies.answer_checks import Check, check_arity
 from ..policies.limits import FLAT_NAMES, NO_LIMITS, Limits
 from ..policies.pending import Decide
 from ..policies.questions import Respondents
+from ..policies.taint.hidden import HANDLE_TOOLS
 from ..policies.taint.policy import UntrustedSetting
 from ..sessions.journal.location import JournalLocation
 from ..sessions.journal.setup import Setup
@@ -218,8 +219,8 @@ class AgentSpec:
         """Check the tools, the texts and the options of a new agent, and begin to load the backend of its model.
 
         Raises:
-            DefinitionError: The agent has no tools, `deps` lacks a value that one of them needs, or an option is
-                neither one of the keywords `names` nor one of the model.
+            DefinitionError: The agent has no tools, one of them has a name that agentkit's own have, `deps` lacks a
+                value that one of them needs, or an option is neither one of the keywords `names` nor one of the model.
         """
         check_values(description=self.description, memory=self.memory)
         if len(self.tools) == 1 and self.text_ends and self.select is None and not self.toolsets:
@@ -229,6 +230,12 @@ class AgentSpec:
                 raise DefinitionError(
                     f"{tool.name}: on the calling thread (tool_thread='caller') a timeout cannot be kept. "
                     "Set timeout=None, or isolate it."
+                )
+        for name in HANDLE_TOOLS if self.settings.untrusted == "hidden" else ():
+            if name in self.tools:
+                raise DefinitionError(
+                    f'the tool name {name!r} is taken: untrusted="hidden" offers a tool with that name. Rename yours, '
+                    '@tool(name="...").'
                 )
         if self.deps is not None:  # else the runs give theirs
             self.tools.check_injected(RunContext(self.deps))

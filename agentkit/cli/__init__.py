@@ -102,8 +102,10 @@ def read_defaults(name: str) -> tuple[dict[str, dict[str, Any]], Path | None]:
     table, file = _read_table()
     known = _options(load_command(name)) if table else {}
     for key in table.keys() - known:
-        if not any(key in _options(load_command(other)) for other in COMMANDS):
-            raise click.UsageError(f"{file}: [tool.agentkit] has no setting {key!r}")
+        names = {option for other in COMMANDS for option in _options(load_command(other))}
+        if key not in names:
+            hint = agentkit.extend.suggest(key, sorted(names), then="agentkit COMMAND --help lists the options.")
+            raise click.UsageError(f"{file}: [tool.agentkit] has no setting {key!r}. {hint}")
     return {name: {known[key]: value for key, value in table.items() if key in known}}, file
 
 

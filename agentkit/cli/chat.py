@@ -9,6 +9,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import sys
 import textwrap
 import threading
@@ -192,10 +193,42 @@ class EscapeKey:
         with self._lock:  # questions of several threads come one after the other
             self._end()
             try:
-                yield
+                with self._escape_ends_line():
+                    yield
             finally:
                 if self._is_open:  # else the run was ended meanwhile
                     self._begin()
+
+    @contextmanager
+    def _escape_ends_line(self) -> Iterator[None]:
+        """Let the Escape key end the line that is read inside the block, without an echo."""
+        if self._mode is None:
+            yield
+            return
+        mode = [*self._mode]
+        mode[3] &= ~termios.ECHOCTL
+        mode[6] = [*mode[6]]
+        mode[6][termios.VEOL] = _ESCAPE
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, mode)
+        try:
+            yield
+        finally:
+            with suppress(termios.error):  # the terminal is gone
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._mode)
+
+    def is_pressed(self) -> bool:
+        """Return whether the Escape key itself ended a line; else discard the rest of the sequence of another key."""
+        mode = termios.tcgetattr(sys.stdin)
+        raw = [*mode]
+        raw[3] &= ~termios.ICANON  # else the rest has no end of line, and cannot be read
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, raw)
+        try:
+            if not select.select([sys.stdin], [], [], SEQUENCE_SECONDS)[0]:
+                return True
+            os.read(sys.stdin.fileno(), _MAX_BYTES)
+            return False
+        finally:
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, mode)
 
     def take_typed(self) -> str:
         """Return the text that was typed meanwhile, with its corrections applied, and forget it."""
@@ -277,8 +310,30 @@ def chat_command(file: Path | None, **settings: Any) -> None:
     """
     talk = Chat(file, **settings)
     reader = LineReader(talk.commands)
-    with agentkit.extend.opened_toolsets(talk.agent.toolsets):
+    with _restored_terminal(), agentkit.extend.opened_toolsets(talk.agent.toolsets):
         _talk(talk, reader)
+
+
+@contextmanager
+def _restored_terminal() -> Iterator[None]:
+    """Leave the terminal as it was, also when the program is ended by a signal: it may be without echo then."""
+    if sys.platform == "win32" or not sys.stdin.isatty() or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    mode = termios.tcgetattr(sys.stdin)
+
+    def restore(number: int, _: object) -> None:
+        with suppress(termios.error, OSError):  # the terminal is gone
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, mode)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    before = {number: signal.signal(number, restore) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _talk(talk: "Chat", reader: LineReader) -> None:
@@ -359,8 +414,16 @@ class Chat:
         print_answer(result.text)
 
     def _read(self, prompt: str) -> str:
+        """Ask the person during a run; the Escape key stops the run there, too."""
         with self.keyboard.pause():
-            return str(self._view.read(prompt))
+            typed = ""
+            while (entry := str(self._view.read(prompt))).endswith("\x1b"):
+                if self.keyboard.is_pressed():
+                    self.agent.stop("Esc")
+                    raise KeyboardInterrupt
+                typed += entry[:-1]  # the sequence of another key is dropped
+                prompt = ""
+            return typed + entry
 
     def _save_if_named(self) -> None:
         if self.file is not None:

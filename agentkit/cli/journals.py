@@ -135,7 +135,7 @@ def show_command(
         data = _read(file) if journal is None else _read_run(str(file), journal)
         lines = [*agentkit.extend.render_result_data(data)]
         text = "" if page is None else _render_page(data, other)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         raise _refuse(file) from None
     if page is None:
         print_run_lines(lines)

@@ -8,7 +8,9 @@ import json
 import os
 import re
 import select
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -261,12 +263,28 @@ def ask_terminal(prompt: str) -> str:
     if not sys.stdin.isatty():
         raise EOFError
     _discard_input()
-    sys.stderr.write(prompt)
+    sys.stderr.write(_wrap(prompt))
     sys.stderr.flush()
     entry = sys.stdin.readline() if sys.platform == "win32" else _read_burst()
     if not entry:
         raise EOFError
     return entry
+
+
+def _wrap(prompt: str) -> str:
+    """Break the lines of a prompt between words where the terminal would break them inside of words."""
+    columns = shutil.get_terminal_size().columns
+    lines = []
+    for line in prompt.split("\n"):
+        inside = line.strip(" ")
+        start = line[: len(line) - len(line.lstrip(" "))] if inside else ""
+        end = line[len(start) + len(inside) :]
+        room = columns - len(end)
+        broken = textwrap.wrap(
+            inside, room, initial_indent=start, subsequent_indent=start, break_long_words=False, break_on_hyphens=False
+        )
+        lines.append("\n".join(broken) + end if len(line) > columns and room > len(start) else line)
+    return "\n".join(lines)
 
 
 def _read_burst() -> str:

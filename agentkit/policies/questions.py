@@ -20,7 +20,7 @@ from ..core.messages import ToolCall
 from ..core.pending import Answers, CallQuestions, InputRequired, Pending, Question
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
-from ..tools.questions import explain_answer
+from ..tools.questions import explain_answer, find_answer_problem
 from .pending import AskingCall, Consult, PendingInputs, make_pause
 
 OnQuestion: TypeAlias = Callable[[Question], Any]
@@ -153,10 +153,11 @@ class _QuestionPolicy:
                 return None
             if value is None or value is Paused or isinstance(value, Paused):
                 return None
-            if not (problem := explain_answer(question, value)):
+            if not (problem := find_answer_problem(question, value)):
                 return value
             if not isinstance(function, Person):
-                raise RunError(f"on_question= returned no valid answer to {question.text!r:.60}: {problem}")
+                expected = explain_answer(question, value)
+                raise RunError(f"on_question= returned no valid answer to {question.text!r:.60}: {expected}")
         return None
 
     def _find_function(self) -> OnQuestion | Person | None:

@@ -75,6 +75,12 @@ def check_question(question: Question) -> str:
 
 def explain_answer(question: Question | Pending, value: Any) -> str:
     """Return why `value` is not a valid answer, and what is expected; "" for a valid one."""
+    found = find_answer_problem(question, value)
+    return f"{found}. Expected: {describe_schema(dict(question.schema))}" if found else ""
+
+
+def find_answer_problem(question: Question | Pending, value: Any) -> str:
+    """Return why `value` is not a valid answer, for a person who has read the question; "" for a valid one."""
     from ..schemas.safe_validator import SafeValidator  # imports jsonschema
 
     schema = dict(question.schema)
@@ -83,7 +89,7 @@ def explain_answer(question: Question | Pending, value: Any) -> str:
         found = [_locate(error) for error in islice(SafeValidator(schema).iter_errors(value), MAX_ANSWER_PROBLEMS)]
     except (TypeError, ValueError, RecursionError) as error:
         found = [str(error)]
-    return f"{'; '.join(found)}. Expected: {describe_schema(schema)}" if found else ""
+    return "; ".join(found)
 
 
 def describe_schema(schema: JsonSchema) -> str:

@@ -115,6 +115,30 @@ def test_hits_without_a_usable_address_are_left_out(monkeypatch):
     assert search_text("cats") == [web.SearchResult("", "https://example.org/", "")]
 
 
+@pytest.mark.parametrize(
+    ("url", "is_public"),
+    [
+        ("https://example.org/a?b", True),
+        ("http://bücher.example.com/", True),
+        ("https://93.184.216.34/", True),
+        ("http://localhost:8000/", False),
+        ("http://router/", False),
+        ("http://169.254.169.254/latest/meta-data", False),
+        ("http://[::1]/", False),
+        ("http://0x7f.1/", False),
+        ("http://2130706433/", False),
+        ("http://127.1/", False),
+        ("https://wiki.internal/", False),
+        ("https://user:secret@example.org/", False),
+        ("file:///etc/passwd", False),
+        ("http://", False),
+    ],
+)
+def test_only_public_addresses_are_listed(monkeypatch, url, is_public):
+    monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: [{"href": url}])
+    assert [entry.url for entry in search_text("cats")] == ([url] if is_public else [])
+
+
 def test_a_page_is_read_as_text(allowed):
     allowed.answer("/", "<title>Hi</title><p>caf\u00e9</p>", Content_Type="text/html; charset=utf-8")
     assert fetch_page(allowed.url) == "Hi\n\ncafé"

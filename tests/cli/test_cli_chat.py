@@ -1,5 +1,7 @@
 """`agentkit chat`: a conversation, line by line."""
 
+import os
+import signal
 import termios
 import time
 
@@ -289,6 +291,33 @@ class TestAtATerminal:
         talk.expect("deleted a.txt\r\n")
         talk.ask("/quit", "")
         assert talk.end() == 0
+
+    def test_escape_at_a_question_stops_the_answer_and_an_arrow_does_not(self, terminal):
+        talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
+        talk.ask("Delete file a.txt", "}: ")
+        talk.send("\x1b")
+        talk.expect("stopped; finished steps are kept")
+        assert "^[" not in talk.text
+        talk.ask("Add 2 and 3", "5\r\n")
+        talk.ask("Delete file b.txt", "}: ")
+        talk.send("\x1b[A")
+        time.sleep(0.5)  # what comes before the question is quiet again is no answer
+        talk.send("y\n")
+        talk.expect("deleted b.txt\r\n")
+        talk.ask("/quit", "")
+        assert talk.end() == 0
+        assert "deleted a.txt" not in talk.text
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_a_chat_that_a_signal_ends_leaves_the_terminal_as_it_was(self, terminal, number):
+        talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
+        before = termios.tcgetattr(talk.side)
+        talk.ask("Wait for 600 seconds", "wait_for(")
+        while termios.tcgetattr(talk.side)[3] & termios.ECHO:
+            time.sleep(0.01)
+        os.kill(talk.process, number)
+        assert talk.end() == -number
+        assert talk.mode == before
 
     def test_dangerous_calls_are_asked_about_and_an_interrupt_is_not_an_answer(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")

@@ -33,6 +33,24 @@ def test_the_person_at_the_terminal_answers_property_by_property(folder, termina
     assert shown.end() == 0
 
 
+def test_a_wrong_choice_is_named_without_a_schema_and_words_stay_whole(folder, terminal):
+    form = '{"properties": {"colour": {"enum": ["red", "green"]}}, "required": ["colour"], "type": "object"}'
+    (folder / "asking.py").write_text(
+        ASKING[: ASKING.index("    form =")]
+        + f"    return str(agentkit.ask_question('Which colour would you like to have for the room?', {form}))\n"
+    )
+    shown = terminal("run", "Book a room in the city Rome", "--tools", "asking.py", width=38)
+    shown.expect("colour, one of red, green: ")
+    assert "\nWhich colour would you like to have\r\nfor the room?\r\n" in shown.text
+    shown.send("purple\n")
+    shown.expect("colour, one of red, green: ")
+    assert "colour: 'purple' is not one of ['red',\r\n'green']\r\n" in shown.text
+    assert "Expected" not in shown.text
+    shown.send("red\n")
+    shown.expect("{'colour': 'red'}")
+    assert shown.end() == 0
+
+
 def test_without_a_terminal_the_run_pauses_and_the_session_has_the_question(folder, run):
     (folder / "asking.py").write_text(ASKING)
     ended = run("run", "Book a room in the city Rome", "--tools", "asking.py", "--session", "talk.json")

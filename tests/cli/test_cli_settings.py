@@ -44,7 +44,7 @@ def test_the_nearest_pyproject_has_the_defaults(tmp_path, monkeypatch, allowed):
     (tmp_path / "pyproject.toml").write_text('[tool.agentkit]\nmodle = "offline"\n')
     refused = allowed("tools")
     assert refused.exit_code == 2
-    assert "[tool.agentkit] has no setting 'modle'" in refused.stderr
+    assert "[tool.agentkit] has no setting 'modle'. Did you mean 'model'?" in " ".join(refused.stderr.split())
     (tmp_path / "pyproject.toml").write_text("[tool\n")
     assert "pyproject.toml: cannot be read" in allowed("tools").stderr
     for damaged in ("tool = 3", "[tool]\nagentkit = 3", f"a = {'[' * 10_000}"):

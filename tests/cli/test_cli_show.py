@@ -89,7 +89,14 @@ def test_anything_else_is_wrong_usage(run, folder, text):
 
 
 @pytest.mark.parametrize(
-    "trace", [{"spans": [{"kind": "tool"}]}, {"spans": 3}, {"notes": [{}]}, {"spans": [{"call": 1}]}]
+    "trace",
+    [
+        {"spans": [{"kind": "tool"}]},
+        {"spans": 3},
+        {"notes": [{}]},
+        {"spans": [{"call": 1}]},
+        {"spans": [{"kind": "model", "name": "m", "start": 0, "end": 10**400}]},
+    ],
 )
 def test_a_page_of_a_damaged_trace_is_wrong_usage(run, folder, trace):
     (folder / "x.json").write_text(

@@ -250,3 +250,11 @@ class TestDefaults:
             return str(x)
 
         assert tool(look).call({}) == str(default)
+
+
+@pytest.mark.parametrize("name", ["reveal_result", "extract_value", "extract_text"])
+def test_a_tool_with_the_name_of_one_that_hidden_results_need(name):
+    taken = tool(name=name)(add)
+    with pytest.raises(DefinitionError, match=rf"the tool name '{name}' is taken: untrusted=.hidden. offers a tool"):
+        JsonAgent(taken, model="offline", untrusted="hidden")
+    assert name in JsonAgent(taken, model="offline").tools

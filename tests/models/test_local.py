@@ -115,9 +115,10 @@ class TestErrors:
         backends = Backends({"api_key": "secret", "temperature": 0.5})
         assert backends.backend("local/tiny")._options == {"temperature": 0.5}
 
-    def test_an_address_in_the_environment_without_a_key(self, world, monkeypatch):
+    @pytest.mark.parametrize("variable", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
+    def test_an_address_in_the_environment_without_a_key(self, world, monkeypatch, variable):
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+        monkeypatch.setenv(variable, "http://127.0.0.1:9/v1")
         with pytest.raises(ModelError, match='a server of your own that needs no key takes any: api_key="none"'):
             self.ask(world, "openai/m")
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from agentkit import ToolError
-from agentkit.http import Download, download, settings
+from agentkit.http import Download, download, is_public_url, settings
 from agentkit.tools import run_within, truncate
 
 from .declarations import declare
@@ -122,7 +122,8 @@ def fetch_page(url: str, max_characters: int = 20_000) -> str:
 
 
 def _is_address(href: Any) -> bool:
-    return isinstance(href, str) and href.startswith(("http://", "https://")) and len(href) <= MAX_URL_CHARS
+    """Whether a result has the address of a public page; others come from who writes into the index."""
+    return isinstance(href, str) and len(href) <= MAX_URL_CHARS and is_public_url(href)
 
 
 def _to_result(hit: Mapping[str, Any]) -> SearchResult:

@@ -78,9 +78,10 @@ def _check_key(litellm: Any, name: str, options: Mapping[str, Any]) -> None:
         return
     missing = litellm.validate_environment(name)["missing_keys"]
     if missing and all(variable.endswith("_API_KEY") for variable in missing):
-        own = f"{name.partition('/')[0].upper()}_API_BASE" in os.environ
+        provider = name.partition("/")[0]
+        own = any(_list_addresses(litellm, provider, options))
         hint = '; a server of your own that needs no key takes any: api_key="none"' if own else ""
-        text = f"{name}: no API key: set {' or '.join(missing)}, or pass api_key={hint}"
+        text = f"{name}: no API key: set {' or '.join(missing)}, or in Python pass api_key={hint}"
         raise ModelError(text, kind="authentication")
 
 

@@ -302,6 +302,8 @@ def _read(text: str) -> Any:
 REVEAL = "reveal_result"
 EXTRACT = "extract_value"
 EXTRACT_TEXT = "extract_text"
+HANDLE_TOOLS = (REVEAL, EXTRACT, EXTRACT_TEXT)
+"""The names of the tools that `untrusted="hidden"` adds to those of an agent."""
 ExtractedKind: TypeAlias = Literal["yes_or_no", "number", "date", "choice"]
 Extractor: TypeAlias = Callable[[Any, str, str, RunContext[Any]], Awaitable[Any]]
 """Asks a model without tools: the type of the answer, the question, the text, the run."""

@@ -216,7 +216,8 @@ def find_entry(store: Store, run: str) -> RunEntry:
     found = store.runs(RunFilter(ids=[run])) or (store.runs(RunFilter(prefix=run, limit=2)) if run else [])
     if len(found) != 1:
         which = "several runs have ids that begin with" if found else "no run has the id"
-        raise JournalError(f"{which} {run!r} in {store.named}; agentkit runs lists them")
+        place = store.named.removeprefix("the journal ")
+        raise JournalError(f"{which} {run!r} in {store.named}; agentkit runs --journal {place} lists them")
     return found[0]
 
 

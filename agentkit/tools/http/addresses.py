@@ -140,6 +140,30 @@ def is_public(address: str) -> bool:
     return not any(ip.version == network.version and ip in network for network in _NOT_PUBLIC)
 
 
+_PRIVATE_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "test", "invalid")
+"""Last labels of names that no public server has: RFC 6761, RFC 6762, RFC 8375, and what companies use."""
+
+
+def is_public_url(url: str) -> bool:
+    """Return whether a web address may be on the public internet, by its text alone: nothing is looked up.
+
+    It is http or https, without a user name, and its host is neither a number of a network of one's own nor a name that
+    exists only in one.
+    """
+    try:
+        host = parse_url(url).host.rstrip(".")
+    except ToolError:
+        return False
+    last = host.rpartition(".")[2]
+    if ":" in host or re.fullmatch(r"\d+(\.\d+){3}", host):
+        try:
+            return is_public(host)
+        except ValueError:
+            return False
+    is_number = re.fullmatch(r"\d+|0x[0-9a-f]*", last)  # 2130706433, 0x7f.1
+    return "." in host and not is_number and last not in _PRIVATE_NAMES and not host.endswith(".home.arpa")
+
+
 def _look_up(target: Target, timeout: float) -> list[CheckedAddress]:
     """Call `getaddrinfo` in a thread, because a lookup that hangs cannot be interrupted otherwise."""
     look_up = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
