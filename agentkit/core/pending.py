@@ -289,7 +289,8 @@ def describe_pause(pending: Sequence[Pending], start: str) -> str:
             if entry.problem
         )
         parts.append(
-            f"{len(decisions)} of the model's calls wait for a decision: {shown}.{wrong} Decide and continue: "
+            f"{len(decisions)} of the model's calls wait{'s' if len(decisions) == 1 else ''} for a decision: "
+            f"{shown}.{wrong} Decide and continue: "
             f"{start}answers={suggest_answers(decisions[:1])!r}), or a reason to refuse it, or "
             "other arguments as a dict."
         )

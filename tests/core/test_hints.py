@@ -12,11 +12,12 @@ from typing import Any, Literal
 import pytest
 
 import agentkit
-from agentkit import DefinitionError, JsonAgent, Limits, RunError, RunStopped, tool
+from agentkit import DefinitionError, JsonAgent, Limits, Paused, RunError, RunStopped, tool
 from agentkit.core.flow import around
 from agentkit.core.hints import explain_attributes, suggest
 from agentkit.engine.model import Reply
 from agentkit.journal import JournalError
+from agentkit.testing import ScriptedModel, call
 
 
 def add(a: int, b: int) -> int:
@@ -258,3 +259,22 @@ def test_a_tool_with_the_name_of_one_that_hidden_results_need(name):
     with pytest.raises(DefinitionError, match=rf"the tool name '{name}' is taken: untrusted=.hidden. offers a tool"):
         JsonAgent(taken, model="offline", untrusted="hidden")
     assert name in JsonAgent(taken, model="offline").tools
+
+
+def test_one_call_that_waits_is_one():
+    @tool(effect="danger")
+    def erase(path: str) -> str:
+        """Erases a file."""
+        return path
+
+    model = ScriptedModel(call("erase", path="a"))
+    with pytest.raises(Paused, match=r"^1 of the model's calls waits for a decision: "):
+        JsonAgent(erase, model=model)("Erase a")
+
+
+def test_a_run_that_a_journal_does_not_have_names_the_list_of_that_journal(tmp_path):
+    file = tmp_path / "other.db"
+    agent = JsonAgent(add, model="offline", journal=file)
+    agent("What is 2 + 3?")
+    with pytest.raises(JournalError, match=rf"agentkit runs --journal '{file}' lists them"):
+        agent.resume("elephant")
