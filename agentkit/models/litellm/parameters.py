@@ -327,37 +327,42 @@ def _read_call(item: Json) -> Json:
 
 
 def order_items(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yield the messages with each assistant message split such that litellm sends its items in their order."""
+    """Yield the messages with each assistant message split such that litellm sends its items in their order.
+
+    litellm sends reasoning first, then the text, then the calls; old versions drop a text beside calls.
+    """
     for message in messages:
-        if "item_order" in message:
-            yield from _split_items({key: value for key, value in message.items() if key != "item_order"}, message)
+        if (isinstance(message.get("content"), str) and message.get("tool_calls")) or "item_order" in message:
+            yield from _split_items(message)
         else:
             yield message
 
 
-def _split_items(whole: Message, message: Message) -> Iterator[Message]:
-    order = message["item_order"]
-    reasoning = deque(whole.get("reasoning_items") or ())
-    calls = deque(whole.get("tool_calls") or ())
-    text = whole.get("content") or ""
-    chars = sum(entry for entry in order if isinstance(entry, int))
-    if (order.count("reasoning"), order.count("function_call"), chars) != (len(reasoning), len(calls), len(text)):
-        yield whole  # it was changed, so the order of its items is unknown
-        return
+def _split_items(message: Message) -> Iterator[Message]:
+    items: dict[str, deque[Json]] = {
+        "reasoning": deque(message.get("reasoning_items") or ()),
+        "function_call": deque(message.get("tool_calls") or ()),
+    }
+    text = message.get("content") or ""
+    order = message.get("item_order") or ()
+    if any(
+        order.count(kind) != len(entries) for kind, entries in items.items()
+    ):  # none is known, or calls were changed
+        order = ["reasoning"] * len(items["reasoning"]) + [len(text)] + ["function_call"] * len(items["function_call"])
+    is_whole = sum(entry for entry in order if isinstance(entry, int)) == len(text)
     part: Message = {}
     for entry in order:
-        key = {"reasoning": "reasoning_items", "function_call": "tool_calls"}.get(entry, "content")
-        last = [*part][-1] if part else ""
-        if last and (_PART_KEYS.index(key) < _PART_KEYS.index(last) or key == last == "content"):
+        if "content" in part or ("tool_calls" in part and entry != "function_call"):
             yield {**assistant(), **part}
             part = {}
-        if key == "content":
-            part[key] = text[:entry] or None
-            text = text[entry:]
-        else:
-            part.setdefault(key, []).append((reasoning if key == "reasoning_items" else calls).popleft())
-    yield {**assistant(), **part}
+        if isinstance(entry, str):
+            part.setdefault(_ITEM_PLACES[entry], []).append(items[entry].popleft())
+        elif text:
+            part["content"] = text[:entry] if is_whole else text  # a text that was changed is in the place of the first
+            text = text[entry:] if is_whole else ""
+    if part:
+        yield {**assistant(), **part}
 
 
-_PART_KEYS = ("reasoning_items", "content", "tool_calls")
-"""The keys of a message in the order in which litellm makes items of them."""
+_ITEM_PLACES = {"reasoning": "reasoning_items", "function_call": "tool_calls"}
+"""The keys of a message where items are."""

@@ -340,3 +340,14 @@ def test_the_server_refuses_items_in_another_order() -> None:
         taken = httpx.post(url, json={**body, "input": [QUERY, *output, result]})
     assert "without its required following item" in refused.text
     assert taken.status_code == 200
+
+
+def test_a_text_that_was_changed_has_the_place_of_the_first(mode: str) -> None:
+    parts = [thought(1), SAID, thought(2)]
+    with ModelServer(ask("tea", parts=parts), final("7"), final("8")) as server:
+        agent = JsonAgent(price_of, model=model(server), retries=0)
+        answer(mode, agent)
+        agent.session.messages[2]["content"] = "Another text."
+        server.play({"content": "8"}, final("8"))
+        answer(mode, agent, "And now?")
+        assert sent_items(server.requests[2])[:4] == ["SECRET1", "Another text.", "SECRET2", "call"]
