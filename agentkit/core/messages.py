@@ -14,8 +14,8 @@ from .labels import TRUSTED, Label
 Message: TypeAlias = dict[str, Any]
 """One message: `role` (system, user, assistant or tool), `content` and the keys of its role; JSON values only.
 
-`label`, `provider` and `is_result` (of a user message: it holds results of tools) are for agentkit alone: no provider
-receives them.
+`label`, `provider`, `is_result` (of a user message: it holds results of tools) and `ends_turn` (of a reply: a text with
+which a model that is known to call tools ended its turn) are for agentkit alone: no provider receives them.
 """
 
 

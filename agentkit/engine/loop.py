@@ -6,8 +6,9 @@ The rules of the loop, which does no I/O:
 2. Every call gets exactly one tool message, in the order of the calls, whatever its outcome.  So does `final_answer`.
 3. The run ends with the first call of the answer tool in a turn whose arguments are valid.  The other calls of the turn
    are run before it; further answers are not.
-4. A text without a call is answered by a reminder.  The next text without a call becomes the answer, if `text_ends`.
-   Policies limit the number of reminders.  An empty reply that they let pass ends the run with `NoAnswer`.
+4. A text without a call is answered by a reminder.  The next text without a call becomes the answer, if `text_ends`;
+   so does the first one, if its backend marks it as the end of a turn.  Policies limit the number of reminders.  An
+   empty reply that they let pass ends the run with `NoAnswer`.
 5. Closing the flow in the middle of a turn, or raising an exception in it, leaves a valid history.  Finished results
    are kept.  Calls that had begun are answered as cancelled, with an unknown effect, and the others as not run.  If the
    exception is `Paused`, all of these are left open.  So is always a call that began in an earlier run: the next run
@@ -74,7 +75,7 @@ def agent_loop(
         history: The conversation.  Replies and results are appended to it.
         context: The values of injected parameters, which the model does not see.
         begun: The ids of pending calls that began in an earlier run, of any process.
-        text_ends: Whether a plain text may be the answer, after one reminder.
+        text_ends: Whether a plain text may be the answer: after one reminder, or with `ends_turn` in its message.
         stream: Whether the model is asked for deltas.
 
     Returns:
@@ -103,7 +104,7 @@ def agent_loop(
             raise NoAnswer(f"{model.name}: the reply is empty")
         history.append(message)
         texts = 0 if has_calls else texts + 1
-        if text_ends and texts > 1:
+        if text_ends and texts >= (1 if message.get("ends_turn") else 2):
             return Answer(text, "text")
         if texts:
             history.append(user(REMINDER))

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from ...core.errors import DefinitionError, ModelError
 from ...core.masking import MaskedDict
-from ...core.messages import Message
+from ...core.messages import Message, text_of
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
@@ -99,6 +99,8 @@ def _has_audio(messages: Sequence[Message]) -> bool:
     return any(part.get("type") == "input_audio" for content in lists for part in content)
 
 
+_ANNOUNCING = (":", "...", "…")
+"""The last characters of a text that is no end."""
 _TIMEOUT_GRACE_SECONDS = 1.0
 
 
@@ -145,6 +147,7 @@ class LiteLLMModel:
         self._options = MaskedDict(options)
         self._cached_route: Route | None = None
         self._one_call = False
+        self._calls_tools = False
         self._keeps_reasoning = True
         self._refused_parts: set[str] = set()
         self._token_bounds = TokenBounds()
@@ -228,7 +231,7 @@ class LiteLLMModel:
             route = self._resolve_route()
             answer = self._calls.complete(litellm, self._arguments(request), route.provider, guard)
             if not request.stream:
-                yield read_reply(answer, route, guard.body)
+                yield self._mark_end(read_reply(answer, route, guard.body), request)
                 return
             source, assembler = self._open_stream(answer, request)
             with closing(source):
@@ -236,7 +239,7 @@ class LiteLLMModel:
                     chunks = source.chunks()
                 for chunk in chunks:
                     yield from assembler.add(chunk)
-                yield assembler.build_reply(source)
+                yield self._mark_end(assembler.build_reply(source), request)
         except ModelError:
             raise
         except Exception as error:
@@ -252,7 +255,7 @@ class LiteLLMModel:
             route = self._resolve_route()
             answer = await self._calls.acomplete(litellm, self._arguments(request), route.provider, guard)
             if not request.stream:
-                yield read_reply(answer, route, guard.body)
+                yield self._mark_end(read_reply(answer, route, guard.body), request)
                 return
             source, assembler = self._open_stream(answer, request)
             async with aclosing(source):
@@ -261,13 +264,28 @@ class LiteLLMModel:
                 async for chunk in chunks:
                     for piece in assembler.add(chunk):
                         yield piece
-                yield assembler.build_reply(source)
+                yield self._mark_end(assembler.build_reply(source), request)
         except ModelError:
             raise
         except Exception as error:
             begun = bool(guard.responses) or answer is not None
             failure = convert_error(error, model=self._name, begun=begun, body=guard.body, outer=outer)
             raise failure from error
+
+    def _mark_end(self, reply: Reply, request: Request) -> Reply:
+        """Mark a text that ends the model's turn as the answer (`ends_turn`), if the model is known to call tools.
+
+        It is if it has made a call before, or if litellm's table says so of a model at its provider's own address.  A
+        text that announces more is none.
+        """
+        message = reply.message
+        if message.get("tool_calls"):
+            self._calls_tools = self._calls_tools or bool(request.tools)
+        elif request.tools and reply.finish_reason == "stop" and not text_of(message).endswith(_ANNOUNCING):
+            is_listed = self._resolve_route().flags.get("supports_function_calling")
+            if self._calls_tools or (is_listed and self.tool_calling == "native"):
+                message["ends_turn"] = True
+        return reply
 
     def worst_case(self, request: Request) -> float | None:
         """Return an upper bound of the request's cost in dollars; None if a price or the reply's limit is unknown.

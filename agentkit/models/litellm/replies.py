@@ -193,6 +193,8 @@ class Route:
             message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")
         if native in _TRUNCATED_REASONS or finish_reason in _TRUNCATED_REASONS:
             finish_reason = "length"
+        elif native == "pause_turn":  # Anthropic: the turn continues with the next request
+            finish_reason = native
         elif finish_reason not in _KNOWN_REASONS:
             finish_reason = "tool_calls" if message.get("tool_calls") else "stop"
         message["provider"] = self.provider

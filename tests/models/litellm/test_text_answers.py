@@ -1,0 +1,95 @@
+"""A plain text that ends a turn is the answer at once, where the model is known to call tools."""
+
+from typing import Any
+
+import pytest
+from wire_providers import KEY, MODELS
+
+from agentkit import JsonAgent, Session
+from agentkit.engine.loop import REMINDER
+from agentkit.models.litellm.model import LiteLLMModel
+from agentkit.testing import ModelServer, answer, call
+
+NAMES = {**MODELS, "own": "openai/mine", "responses": "openai/responses/gpt-5-mini"}
+
+
+def add(a: int, b: int) -> int:
+    """Adds two integers."""
+    return a + b
+
+
+def model(server: ModelServer, name: str, **options: Any) -> LiteLLMModel:
+    wire = {"own": "openai", "responses": "openai"}.get(name, name)
+    key = {} if name == "ollama" else {"api_key": KEY}
+    return LiteLLMModel(NAMES[name], api_base=server.api_base(wire), **key, **options)
+
+
+def ask(world: Any, stream: bool, agent: Any, query: str, **how: Any) -> Any:
+    if not stream:
+        return world.run(agent, query, **how)
+    return world.stream(agent, query, **how)[-1].result
+
+
+def count_reminders(server: ModelServer) -> int:
+    return str(server.requests[-1].body).count(REMINDER[:40])
+
+
+@pytest.mark.parametrize("name", list(NAMES))
+def test_after_a_call_a_text_is_the_answer(world: Any, stream: bool, name: str) -> None:
+    with ModelServer(call("add", a=1, b=2), "It is 3.", "And that is 4.") as server:
+        agent = JsonAgent(add, model=model(server, name), retries=0)
+        result = ask(world, stream, agent, "What is 1 + 2?")
+        assert (result.answer, result.stopped, len(server.requests)) == ("It is 3.", "text", 2)
+        result = ask(world, stream, agent, "And one more?")
+        assert (result.answer, len(server.requests)) == ("And that is 4.", 3)
+        assert count_reminders(server) == 0
+        assert server.violations == []
+
+
+@pytest.mark.parametrize("name", ["anthropic", "gemini"])
+def test_a_listed_model_is_known_from_its_first_reply(world: Any, stream: bool, name: str) -> None:
+    with ModelServer("Hello!") as server:
+        result = ask(world, stream, JsonAgent(add, model=model(server, name), retries=0), "Hi")
+        assert (result.answer, result.stopped, len(server.requests)) == ("Hello!", "text", 1)
+
+
+@pytest.mark.parametrize("name", ["own", "ollama"])
+def test_an_unknown_model_is_asked_once_more(world: Any, stream: bool, name: str) -> None:
+    with ModelServer("Hello!", answer("Hello again!")) as server:
+        agent = JsonAgent(add, model=model(server, name), retries=0, tool_mode="auto")
+        ask(world, stream, agent, "Hi")
+        assert len(server.requests) > 1
+
+
+@pytest.mark.parametrize("text", ["Let me add them:", "I am adding...", "I am adding…"])
+def test_a_text_that_announces_more_is_no_answer(world: Any, stream: bool, text: str) -> None:
+    with ModelServer(text, call("add", a=1, b=2), "It is 3.") as server:
+        result = ask(world, stream, JsonAgent(add, model=model(server, "anthropic"), retries=0), "What is 1 + 2?")
+        assert (result.answer, len(server.requests)) == ("It is 3.", 3)
+        assert count_reminders(server) == 1
+
+
+def test_a_truncated_text_is_continued(world: Any, stream: bool) -> None:
+    cut = {"content": "It is", "finish_reason": "max_tokens"}
+    with ModelServer(call("add", a=1, b=2), cut, " 3.") as server:
+        result = ask(world, stream, JsonAgent(add, model=model(server, "anthropic"), retries=0), "What is 1 + 2?")
+        assert (result.answer, len(server.requests)) == ("It is 3.", 3)
+
+
+def test_a_typed_answer_is_always_a_call(world: Any, stream: bool) -> None:
+    with ModelServer(call("add", a=1, b=2), "It is 3.", answer(3)) as server:
+        agent = JsonAgent(add, model=model(server, "anthropic"), answer=int, retries=0)
+        assert ask(world, stream, agent, "What is 1 + 2?").answer == 3
+        assert count_reminders(server) == 1
+
+
+def test_a_recorded_run_is_replayed_with_its_text(world: Any, stream: bool, tmp_path: Any) -> None:
+    with ModelServer(call("add", a=1, b=2), "It is 3.", "Four.") as server:
+        agent = JsonAgent(add, model=model(server, "anthropic"), journal=tmp_path / "runs.db", retries=0)
+        ask(world, stream, agent, "What is 1 + 2?", record=tmp_path / "run.jsonl")
+        assert agent.replay(tmp_path / "run.jsonl").answer == "It is 3."
+        agent.session.save(tmp_path / "session.json")
+        other = JsonAgent(add, model=model(server, "anthropic"), retries=0)
+        result = ask(world, stream, other, "And one more?", session=Session.load(tmp_path / "session.json"))
+        assert (result.answer, len(server.requests)) == ("Four.", 3)
+        assert "ends_turn" not in str([request.body for request in server.requests])
