@@ -276,7 +276,7 @@ class LiteLLMModel:
         """Mark a text that ends the model's turn as the answer (`ends_turn`), if the model is known to call tools.
 
         It is if it has made a call before, or if litellm's table says so of a model at its provider's own address.  A
-        text that announces more is none.
+        text that announces more is no end.
         """
         message = reply.message
         if message.get("tool_calls"):
