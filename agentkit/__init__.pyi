@@ -49,6 +49,8 @@ from .tools.json_tool import tool as tool
 from .tools.lint import lint as lint
 from .tools.lock import compare_locks as compare_locks
 from .tools.lock import lock as lock
+from .tools.provider_tools import ProviderTool as ProviderTool
+from .tools.provider_tools import provider_tool as provider_tool
 from .tools.questions import ask_question as ask_question
 from .tools.registry import ToolRegistry as ToolRegistry
 from .tools.shortcuts import call_function as call_function

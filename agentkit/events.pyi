@@ -4,6 +4,7 @@ from .core.flow import Listener as Listener
 from .core.flow import WarningEvent as WarningEvent
 from .engine.model import ModelAsked as ModelAsked
 from .engine.model import ModelReplied as ModelReplied
+from .engine.model import ProviderToolCalled as ProviderToolCalled
 from .engine.model import TextDelta as TextDelta
 from .engine.model import ThinkingDelta as ThinkingDelta
 from .engine.model import ToolCallDelta as ToolCallDelta

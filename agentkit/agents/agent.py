@@ -108,7 +108,8 @@ class JsonAgent(Generic[T]):
 
     Args:
         functions: Functions, tools, registries or servers (`agentkit.mcp.MCPServer`), one by one or in a list.
-        tools: More tools in a list, or a function of the run's `RunContext` that returns more tools for each step.
+        tools: More tools in a list, also `provider_tool(...)` that the model's provider runs; or a function of the
+            run's `RunContext` that returns more tools for each step.
         model: A model name as litellm writes it ("groq/llama-3.1-8b-instant"), "offline" for the embedded model,
             "local/NAME" for a GGUF file in this process, an object with the methods of `Model`, or a function of the
             run's `RunContext` that returns one of these.  Default: the environment variable AGENTKIT_MODEL, else

@@ -15,7 +15,7 @@ from ..core.masking import MaskedDict
 from ..engine.model import Model, Request
 from ..models.litellm.importing import begin_import
 from ..models.litellm.model import LiteLLMModel
-from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS
+from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS, check_body
 from ..models.local import LOCAL_OPTIONS, LOCAL_PREFIX, LocalModel
 from ..models.offline import OfflineModel
 from ..policies.limits import UNSET, find_limit
@@ -147,6 +147,7 @@ class Backends:
             served: list[Any] = ["a model that the run chooses"]
         else:
             served = [resolve_model(model)[0] for model in (first, *self.fallbacks)]
+        check_body(self.options)
         if "timeout" in self._given:
             check_timeout(self.options["timeout"], "timeout")
         for option in sorted(self._given):

@@ -23,6 +23,7 @@ from ..sessions.journal.maintenance import DEFAULT_PATH, fork
 from ..sessions.journal.writer import Changed, StoredAnswer, Uncertain
 from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
+from ..tools.registry import ToolRegistry
 from ..tools.toolset import split_toolsets
 from .backends import OTHER_TERMS, PARAMETER_TERMS
 from .extensions import add_tools
@@ -206,7 +207,9 @@ def fork_request(spec: AgentSpec, run_id: str, step: int, how: ForkOptions) -> t
         if (tools := how.get("tools")) is None:
             return last
         given, toolsets = split_toolsets(tools)
-        only, sources = add_tools(last.tools.filtered(lambda _: False).merged(given), last.extensions)
+        only, sources = add_tools(
+            ToolRegistry(answer=last.tools.answer, repair=last.tools.repair).merged(given), last.extensions
+        )
         return replace(last, tools=only, toolsets=(*toolsets, *sources), select=None)
 
     return change_last(spec, request.session.handed, branch), request

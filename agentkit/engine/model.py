@@ -100,7 +100,8 @@ class Model(Protocol):
     `max_tokens`; on an event loop the timeout is enforced from outside as well.
 
     A backend that knows its prices may also have a method `worst_case(request) -> float | None`: the most dollars that
-    the request can cost, or None if unknown.  One whose model may lack tool calling may have an attribute
+    the request can cost, or None if unknown.  One that sends the `provider_tools` of a request's tools has an attribute
+    `takes_provider_tools`, which is True.  One whose model may lack tool calling may have an attribute
     `tool_calling`: "none" or "unknown" (see `choose_tool_mode`).
     """
 
@@ -133,6 +134,39 @@ class ModelReplied(Event):
     reply: Reply
 
 
+MAX_NOTICED_CHARS = 200
+"""Characters of the arguments of a provider's tool in a notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderToolCalled(Event):
+    """The provider of the model has run a tool for the reply that precedes this event.
+
+    Attributes:
+        name: The tool.
+        arguments: Its arguments, JSON text.
+        sources: The addresses of what it found.
+        error: The provider's code of its failure, "" without one.
+    """
+
+    name: str
+    arguments: str
+    sources: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def notice(self) -> str:
+        sources = f", {len(self.sources)} sources" if self.sources else ""
+        failed = f", failed: {self.error}" if self.error else ""
+        return f"{self.name} {self.arguments[:MAX_NOTICED_CHARS]}, run by the provider{sources}{failed}"
+
+
+def _provider_events(reply: Reply) -> Iterator[ProviderToolCalled]:
+    for step in reply.message.get("provider_calls") or ():
+        sources = tuple(source["url"] for source in step.get("sources", ()))
+        yield ProviderToolCalled(step["name"], step["arguments"], sources, step.get("error", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class AskModel:
     """The effect that asks a model; its outcome is the `Reply`."""
@@ -141,6 +175,7 @@ class AskModel:
     request: Request
 
     def perform(self) -> Generator[Event, None, Reply]:
+        _check_provider_tools(self.model, self.request)
         yield ModelAsked(self.model.name, self.request)
         reply: Reply | None = None
         try:
@@ -157,9 +192,11 @@ class AskModel:
         except Exception as error:
             raise _to_model_error(self.model, error) from error
         yield ModelReplied(reply := _require_reply(reply, self.model))
+        yield from _provider_events(reply)
         return reply
 
     async def aperform(self) -> AsyncGenerator[Event | Done[Reply], None]:
+        _check_provider_tools(self.model, self.request)
         yield ModelAsked(self.model.name, self.request)
         reply: Reply | None = None
         try:
@@ -178,7 +215,19 @@ class AskModel:
         except Exception as error:
             raise _to_model_error(self.model, error) from error
         yield ModelReplied(reply := _require_reply(reply, self.model))
+        for event in _provider_events(reply):
+            yield event
         yield Done(reply)
+
+
+def _check_provider_tools(model: Model, request: Request) -> None:
+    """Raise `DefinitionError` for tools that the provider runs where the model has no provider."""
+    if (tools := request.tools.provider_tools) and not getattr(model, "takes_provider_tools", False):
+        names = ", ".join(repr(tool.name) for tool in tools)
+        raise DefinitionError(
+            f"{model.name}: the model has no provider that could run {names}. Name a model of Anthropic, of OpenAI's "
+            "Responses API or of Gemini, or give a tool of your own."
+        )
 
 
 async def _next(pieces: AsyncGenerator[Delta | Reply, None], end: float | None) -> Delta | Reply | None:

@@ -105,7 +105,7 @@ class _FinalRequestPolicy:
             raise self._failed(ending)
         yield from ask(Emit(FinalRequest(ending.reason, self.cause)))
         self.answer = request.tools.answer
-        only_answer = request.tools.filtered(lambda _: False)
+        only_answer = ToolRegistry(answer=request.tools.answer, repair=request.tools.repair)
         messages = [*request.messages, user(FINAL_PROMPT)]
         request = replace(request, messages=messages, tools=only_answer, tool_choice=request.tools.answer.name)
         try:

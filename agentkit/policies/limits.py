@@ -272,7 +272,8 @@ class PriceUnknown(WarningEvent):
 def make_price_error(model: Model) -> RunError:
     """Return the error for a model without a known price under a limit in dollars."""
     return RunError(
-        f"{model.name}: its price is unknown, or how long a reply may be, so Limits(dollars=...) cannot hold. "
+        f"{model.name}: its price is unknown, or how long a reply may be, or what the provider's own tools read, so "
+        "Limits(dollars=...) cannot hold. "
         "Give both: JsonAgent(..., input_cost_per_token=..., output_cost_per_token=..., max_tokens=...), in dollars. "
         'Or set Limits(tokens=...), or count only the known costs, Limits(dollars=..., unknown_price="allow").'
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.context import RunContext
-from ..core.errors import ModelError
+from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, around, ask, interpret
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
 from ..engine.loop import REMINDER
@@ -131,6 +131,7 @@ def _rewrite_request(
     request: Request, protocol: str = PROTOCOL, write: Callable[[Sequence[ToolCall]], str] = _write_blocks
 ) -> Request:
     """Return the request without tools: `protocol` and the tools in the instruction, calls as `write` writes them."""
+    _refuse_provider_tools(request)
     messages = list(_write_as_text(request.messages, write))
     protocol += "\n".join(_describe_tools(request.tools))
     if request.tool_choice in request.tools:
@@ -140,6 +141,14 @@ def _rewrite_request(
     else:
         messages.insert(0, system(protocol))
     return replace(request, messages=messages, tools=ToolRegistry(), tool_choice="auto")
+
+
+def _refuse_provider_tools(request: Request) -> None:
+    if tools := request.tools.provider_tools:
+        raise DefinitionError(
+            f"{tools[0].name}: a provider runs tools for models with tool calling alone, and this run writes calls as "
+            'text or under a schema. Leave the tool out, or set tool_mode="auto" with a model that has tool calling.'
+        )
 
 
 def _describe_tools(tools: ToolRegistry) -> Iterator[str]:
@@ -326,6 +335,7 @@ def _lead_request(request: Request) -> Request:
     A tool that was called since the last answer is not offered again, so no call is repeated; the answer tool is
     offered when there is a result.
     """
+    _refuse_provider_tools(request)
     tools = request.tools
     messages = [message for message in request.messages if message["role"] != "system"]
     messages = [message for message in messages if message["role"] != "user" or text_of(message) not in OWN_PROMPTS]
@@ -384,6 +394,9 @@ class SchemaCallModel:
         model: The model that writes the texts.
         enforced: Whether the schema is sent with the request; the instruction describes it in any case.
     """
+
+    takes_provider_tools = True
+    """It refuses them itself, with the reason."""
 
     def __init__(self, model: Model, *, enforced: bool = True) -> None:
         self._model = model

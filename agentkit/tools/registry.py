@@ -19,6 +19,7 @@ from .arguments.json_text import is_strict_object
 from .definition import check_is_bound
 from .execution.call import BoundCall, ToolResult
 from .json_tool import JsonTool
+from .provider_tools import ProviderTool, read_form
 from .settings import RepairMode, ToolSettings, check_choice
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,10 +47,15 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         self._tools: dict[str, JsonTool[..., Any]] = {}
         self._schemas: dict[str, list[dict[str, Any]]] = {}
         self.answer = answer
+        self.provider_tools: tuple[ProviderTool, ...] = ()
+        """The tools that the provider of the model runs; they are no part of the mapping."""
         if answer is not None:
             self._tools[answer.name] = answer
         for entry in _flatten(tools):
-            self.register(entry)
+            if isinstance(entry, ProviderTool | Mapping):
+                self._add_provider_tool(entry)
+            else:
+                self.register(entry)
 
     def register(self, function: F) -> F:
         """Add a function or a tool, as a method or as a decorator, and return it.
@@ -63,7 +69,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
                 f"the tool name {tool.name!r} is taken: the agent's own tool with that name ends its run. Rename "
                 'yours, @tool(name="..."), or give the type of the answer: JsonAgent(..., answer=Report).'
             )
-        if tool.name in self._tools:
+        if tool.name in self._tools or any(tool.name == other.name for other in self.provider_tools):
             raise DefinitionError(
                 f"two tools are called {tool.name!r}. Rename one, @tool(name='...'), or give one of the registries a "
                 "prefix: registry.prefixed('web_')."
@@ -71,6 +77,14 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         self._tools[tool.name] = tool
         self._schemas.clear()
         return function
+
+    def _add_provider_tool(self, entry: "ProviderTool | Mapping[str, Any]") -> None:
+        tool = entry if isinstance(entry, ProviderTool) else read_form(entry)
+        if tool.name in self._tools or any(tool.name == other.name for other in self.provider_tools):
+            raise DefinitionError(
+                f"two tools are called {tool.name!r}, and the provider runs one of them. Rename yours."
+            )
+        self.provider_tools += (tool,)
 
     def __getitem__(self, name: str) -> JsonTool[..., Any]:
         return self._tools[name]
@@ -230,15 +244,16 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     def prefixed(self, prefix: str) -> "ToolRegistry":
         """Return a registry of the same tools with `prefix` before their names; the answer tool keeps its own."""
         renamed = (tool.renamed(f"{prefix}{tool.name}") for tool in self.own_tools)
-        return ToolRegistry(renamed, answer=self.answer, repair=self.repair)
+        return ToolRegistry(renamed, self.provider_tools, answer=self.answer, repair=self.repair)
 
     def filtered(self, keep: Callable[[JsonTool[..., Any]], bool]) -> "ToolRegistry":
         """Return a registry of the tools for which `keep(tool)` is true; the answer tool always stays."""
-        return ToolRegistry(filter(keep, self.own_tools), answer=self.answer, repair=self.repair)
+        kept = filter(keep, self.own_tools)
+        return ToolRegistry(kept, self.provider_tools, answer=self.answer, repair=self.repair)
 
     def merged(self, *others: Any) -> "ToolRegistry":
         """Return a registry of these tools and the others' (functions, tools or registries)."""
-        return ToolRegistry(self.own_tools, *others, answer=self.answer, repair=self.repair)
+        return ToolRegistry(self.own_tools, self.provider_tools, *others, answer=self.answer, repair=self.repair)
 
     def _explain_unknown(self, name: str) -> ExceptionInfo:
         if is_parallel_wrapper(name):
@@ -304,11 +319,12 @@ def _is_method(instance: Any, name: str) -> bool:
     return inspect.isroutine(static) or isinstance(static, JsonTool)
 
 
-def _flatten(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:
+def _flatten(entries: Iterable[Any]) -> Iterator[Any]:
     for entry in entries:
         if isinstance(entry, ToolRegistry):
             yield from entry.own_tools
+            yield from cast("Iterable[Any]", entry.provider_tools)
         elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str | Mapping):
             yield from _flatten(entry)
         else:
-            yield cast("Callable[..., Any]", entry)
+            yield entry

@@ -45,6 +45,9 @@ def render_messages(messages: Iterable[Any], trace: Data | None = None) -> Itera
                 yield Line("INFO", "result", shown)
         elif text:
             yield Line("INFO", ROLES.get(message["role"], "system"), text)
+        for step in message.get("provider_calls") or ():
+            found = f", {len(step['sources'])} sources" if step.get("sources") else ""
+            yield Line("INFO", "call", f"{step['name']} {step['arguments']}, run by the provider{found}")
         for call in calls_of(message):
             if call.name == FINAL_ANSWER:
                 answers.add(call.id)

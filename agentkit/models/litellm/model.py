@@ -22,7 +22,8 @@ from .calls import Calls, has_observers
 from .errors import convert_error, find_refused_parts
 from .importing import load_litellm, own_call
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
-from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, is_bridged
+from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, check_body, is_bridged
+from .provider_tools import render_provider_tools
 from .replies import PartRules, Route, find_query, read_reply
 from .requests import PromptCache, build_headers, prepare_messages, refuses_parallel_calls, refuses_reasoning
 from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient
@@ -122,6 +123,7 @@ class LiteLLMModel:
     """
 
     keeps_time = True
+    takes_provider_tools = True
 
     def __init__(
         self,
@@ -139,6 +141,7 @@ class LiteLLMModel:
             cache = "auto"
         if cache not in get_args(PromptCache):
             raise DefinitionError(f'cache must be "auto", "off" or "1h", got {cache!r}')
+        check_body(options)
         self._name = name
         self._cache: PromptCache = cache
         self._timeout = timeout
@@ -240,7 +243,7 @@ class LiteLLMModel:
                 for chunk in chunks:
                     yield from assembler.add(chunk)
                 yield self._mark_end(assembler.build_reply(source), request)
-        except ModelError:
+        except (ModelError, DefinitionError):
             raise
         except Exception as error:
             begun = bool(guard.responses) or answer is not None
@@ -265,7 +268,7 @@ class LiteLLMModel:
                     for piece in assembler.add(chunk):
                         yield piece
                 yield self._mark_end(assembler.build_reply(source), request)
-        except ModelError:
+        except (ModelError, DefinitionError):
             raise
         except Exception as error:
             begun = bool(guard.responses) or answer is not None
@@ -296,6 +299,8 @@ class LiteLLMModel:
         apply to it: of a long prompt, of writing a cache, of the service tier. OpenAI's projects may have the tier
         "priority" by default; pass `service_tier="default"` to exclude it.
         """
+        if request.tools.provider_tools:  # what they read is not in the request
+            return None
         try:
             prices = self._resolve_route().prices
         except ModelError:  # the request itself raises it
@@ -343,6 +348,9 @@ class LiteLLMModel:
         if for_responses := is_bridged(litellm, route.provider, route.model, arguments):
             arguments = adapt_arguments(litellm, route.provider, route.model, arguments)
         wire = "responses" if for_responses else route.provider
+        if hosted := request.tools.provider_tools:
+            added = render_provider_tools(hosted, wire, route.model, self._name)
+            arguments |= {**added, "tools": [*arguments.get("tools", ()), *added["tools"]]}
         rules = PartRules(self._name, wire, route.flags, self._refused_parts)
         arguments["messages"] = prepare_messages(
             rules.apply(request.messages),

@@ -21,11 +21,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, cast
 
+from ...core.errors import DefinitionError
 from ...core.messages import Message, assistant
 from ...core.portable import Json, to_valid_text
 from ...engine.model import Request
 from ...schemas.formats import Declaration, render
 from .importing import find_internal, report_difference
+from .provider_tools import take_items
 
 _RESERVED = """
     messages model tools functions function_call tool_choice stream stream_options model_list kwargs shared_session
@@ -70,6 +72,18 @@ Other parameters of a provider are passed in `extra_body`, other headers in `ext
 """
 
 
+def check_body(options: Mapping[str, Any]) -> None:
+    """Raise `DefinitionError` for a part of `extra_body` that would replace what the agent sends."""
+    for key in sorted({*(options.get("extra_body") or ())} & _OWN_BODY):
+        remedy = "Name the key as an option of its own."
+        if key == "tools":
+            remedy = 'Give them to the agent: tools=[..., provider_tool("web_search")], or the dict of the provider.'
+        raise DefinitionError(f"extra_body: {key!r} would replace what the agent sends. {remedy}")
+
+
+_OWN_BODY = frozenset(
+    {"model", "messages", "input", "contents", "tools", "tool_choice", "functions", "function_call", "stream"}
+)
 _MIN_BUDGET_TOKENS = 1_024
 _MIN_EFFORT_TOKENS = 8_192
 """litellm turns `reasoning_effort` into a budget of up to 4,096 tokens; shorter replies than this use "low"."""
@@ -162,7 +176,7 @@ class PreparedTools:
     def parameters(self, request: Request, provider: str, model: str) -> Json:
         """Return litellm's `tools` and `tool_choice` for `request`, the same list for the same tools; {} without."""
         schemas = request.tools.schemas(self._schema_format(provider, model))  # the same object from request to request
-        if not schemas:
+        if not schemas and not request.tools.provider_tools:
             return {}
         known, tools = self._last
         if known is not schemas:
@@ -261,7 +275,10 @@ def adapt_arguments(litellm: Any, provider: str, model: str, arguments: Json) ->
     """
     adapted = dict(arguments)
     if tools := arguments.get("tools"):
-        adapted["tools"] = [{**tool, "function": {"strict": False, **tool["function"]}} for tool in tools]
+        adapted["tools"] = [
+            {**tool, "function": {"strict": False, **tool["function"]}} if "function" in tool else tool
+            for tool in tools
+        ]
     if _is_reasoning(litellm, provider, model, arguments):
         body = arguments.get("extra_body") or {}
         include = dict.fromkeys([*(body.get("include") or ()), _REASONING_CONTENT])
@@ -290,7 +307,7 @@ def read_items(body: object) -> list[Json]:
         else:
             output = cast(Any, body).response.output
             found = [item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in output]
-        return [item for item in found if item["type"] in _ITEM_RANKS]
+        return [item for item in found if item["type"] in _ITEM_RANKS or item["type"].endswith("_call")]
     return []
 
 
@@ -299,6 +316,7 @@ def restore_items(message: Message, items: Sequence[Json]) -> None:
 
     Old versions of litellm make a choice of the text and another one of the calls, so these are set too.
     """
+    items = take_items(message, items)
     reasoning = [{key: item[key] for key in _ITEM_KEYS if key in item} for item in items if item["type"] == "reasoning"]
     if message.get("reasoning_items") and reasoning:
         message["reasoning_items"] = reasoning

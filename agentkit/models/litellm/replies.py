@@ -19,6 +19,7 @@ from ...core.portable import to_valid_text
 from ...engine.model import Reply
 from .parameters import read_items, remove_prefix, restore_items
 from .prices import Prices, find_prices, find_row
+from .provider_tools import take_steps
 
 _log = logging.getLogger("agentkit")
 
@@ -280,6 +281,7 @@ def clean_reply(message: Message) -> Message:
         call.pop("index", None)
         call["id"] = (call.get("id") or "").partition(_SIGNATURE_MARK)[0]
         call["function"]["arguments"] = to_valid_text(call["function"].get("arguments") or "{}")
+    take_steps(tidied)
     return tidied
 
 

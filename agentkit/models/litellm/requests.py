@@ -24,6 +24,7 @@ from ...core.messages import Message, assistant
 from ...core.portable import Json, to_object_text
 from ...engine.history.tool_calls import split_groups
 from .parameters import order_items
+from .provider_tools import list_server_calls
 
 _FILLER_TEXT = "Understood."
 _SINGLE_CALL_ERROR = re.compile(r"single tool[- ]calls? at once|only (?:one|a single) tool[- _]calls?\b", re.IGNORECASE)
@@ -332,6 +333,8 @@ def _clean_message(message: Message, provider: str, extras: Extras) -> Message |
 def _clean_assistant(message: Message, provider: str, extras: Extras) -> Message | None:
     calls = message.get("tool_calls")
     content = message.get("content")
+    if "provider_calls" in message and message.get("provider") == provider == "anthropic":
+        calls = [*list_server_calls(message), *(calls or ())]
     if not calls and not content:
         return None
     is_own = message.get("provider") == provider and ("reasoning_items" in extras or "reasoning_items" not in message)

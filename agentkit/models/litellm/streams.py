@@ -389,7 +389,9 @@ class StreamAssembler:
         for block in getattr(delta, "thinking_blocks", None) or ():
             self._add_block(block)
         for key, value in (getattr(delta, "provider_specific_fields", None) or {}).items():
-            if key != "thinking_blocks":
+            if key == "citation":
+                self._extras.setdefault("citations", []).append(value)
+            elif key != "thinking_blocks":
                 self._extras[key] = self._extras.get(key, []) + value if isinstance(value, list) else value
         for piece in getattr(delta, "tool_calls", None) or ():
             yield self._add_call(piece)

@@ -26,7 +26,7 @@ from ...core.labels import (
     label_of,
     remove_delimiters,
 )
-from ...core.messages import Message, text_of, tool_names
+from ...core.messages import Message, calls_of, text_of, tool_names
 from ...core.pending import UntrustedValue
 from ...core.portable import truncate
 from ...tools.execution.call import ANSWER_RESULT
@@ -553,6 +553,7 @@ class Origins:
             return
         if message["role"] == "assistant":
             self._label = self._label.join(label)
+            self._take_provider_calls(message)
             return
         if message["role"] == "user" and self.outer is not None and "label" not in message:
             label = self.outer.origin.inputs
@@ -569,6 +570,16 @@ class Origins:
             (self._repeating if label.sources or label.kept else self._trusted).add(text_of(message))
         if label.is_untrusted or label.readers is not None:
             self._label = self._label.join(label)
+
+    def _take_provider_calls(self, message: Message) -> None:
+        """Take a reply as untrusted, its calls included, if a tool of the provider read texts of others for it."""
+        for name in list_reading_steps(message):
+            texts = self._untrusted.setdefault(name, Texts())
+            steps = message["provider_calls"]
+            found = [source for step in steps for source in step.get("sources", ())] + (message.get("citations") or [])
+            written = [value for entry in found for value in entry.values()]
+            for text in (text_of(message), *(call.arguments for call in calls_of(message)), *written):
+                texts.add(text)
 
     def _name_source(self, message: Message) -> str:
         """Return the tool of an unlabelled result: the call with its id decides, not the name in the message."""
@@ -595,6 +606,11 @@ def _is_punctuation(value: Value) -> bool:
 def _is_words(value: Value) -> bool:
     """Return whether a value is words or a date: nothing that is an address, a path or a code."""
     return not isinstance(value, str) or bool(_WORDS.fullmatch(value) or _DATE.fullmatch(normalize(value)))
+
+
+def list_reading_steps(message: Message) -> list[str]:
+    """Return the names of the provider's tools that read texts of others for a reply; running code reads none."""
+    return [step["name"] for step in message.get("provider_calls") or () if "code" not in step["name"]]
 
 
 def is_rearranged(history: Sequence[Message], read: int, last: Message | None) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.enclosing import enclosing
 from ...core.flow import Effect, Flow, Policy, ask, interpret
-from ...core.labels import DEVELOPER, CallOrigin, delimit, find_delimiter_id, new_delimiter_id
+from ...core.labels import DEVELOPER, CallOrigin, Label, delimit, find_delimiter_id, new_delimiter_id
 from ...core.messages import Message, text_of
 from ...engine.model import AskModel, Reply
 from ...tools.execution.call import BoundCall
@@ -28,7 +28,7 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, may_have_effect
 from ..pending import PendingInputs
-from .origins import EnclosingCall, Origins, name_keeper
+from .origins import EnclosingCall, Origins, list_reading_steps, name_keeper
 from .readers import ReaderCheck
 
 UntrustedSetting: TypeAlias = Literal["values", "context", "hidden"]
@@ -144,6 +144,8 @@ class _Guard:
     def label_reply(self, reply: Reply) -> Reply:
         """Return a reply with the label of what the model had read, unless that is all trusted."""
         label = self.origins.label
+        for name in list_reading_steps(reply.message):
+            label = label.join(Label.untrusted(name))
         if label is DEVELOPER:
             return reply
         return replace(reply, message={**reply.message, "label": replace(label, vouched=()).as_dict()})

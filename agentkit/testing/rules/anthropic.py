@@ -19,9 +19,14 @@ _SOURCES: dict[str, tuple[str, ...]] = {"image": IMAGE_TYPES, "document": ("appl
 """The media types of base64 sources."""
 _MAX_MARKS = 4
 _THOUGHTS = ("thinking", "redacted_thinking")
+_SERVER_RESULTS = tuple(
+    f"{name}_tool_result"
+    for name in ("web_search", "web_fetch", "code_execution", "bash_code_execution", "text_editor_code_execution")
+)
+"""The results of tools that Anthropic runs, which stand in the same message as their calls."""
 _BLOCKS = {
     "user": ("text", "image", "document", "search_result", "tool_result"),
-    "assistant": ("text", "tool_use", *_THOUGHTS),
+    "assistant": ("text", "tool_use", "server_tool_use", *_SERVER_RESULTS, *_THOUGHTS),
 }
 _FIELDS = {
     "text": {"text", "citations"},
@@ -29,6 +34,8 @@ _FIELDS = {
     "tool_result": {"tool_use_id", "content", "is_error"},
     "thinking": {"thinking", "signature"},
     "redacted_thinking": {"data"},
+    "server_tool_use": {"id", "name", "input", "caller"},
+    **{kind: {"tool_use_id", "content", "caller"} for kind in _SERVER_RESULTS},
 }
 
 

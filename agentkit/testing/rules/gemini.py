@@ -12,7 +12,15 @@ from .invalid import Invalid, Json, matches_whole, split_keys
 
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
 _PARAMETERS = split_keys("contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent")
-_DATA = {"text", "inlineData", "functionCall", "functionResponse", "fileData", "executableCode", "codeExecutionResult"}
+_DATA = {
+    "text",
+    "inlineData",
+    "functionCall",
+    "functionResponse",
+    "fileData",
+    "executableCode",
+    "codeExecutionResult",
+} | {"toolCall", "toolResponse"}
 _PART = _DATA | {"thought", "thoughtSignature", "videoMetadata"}
 _SCHEMA = split_keys(
     "type format title description nullable enum maxItems minItems properties required minProperties maxProperties "
@@ -168,7 +176,11 @@ def _check_tools(body: Json) -> None:
         names.add(declaration["name"])
         if "parameters" in declaration:
             _check_schema(declaration["parameters"], f"{place}.parameters")
-    config = _to_camel_case(body.get("toolConfig") or {}, {"functionCallingConfig", "retrievalConfig"}, "tool_config")
+    config = _to_camel_case(
+        body.get("toolConfig") or {},
+        {"functionCallingConfig", "retrievalConfig", "includeServerSideToolInvocations"},
+        "tool_config",
+    )
     config = _to_camel_case(config.get("functionCallingConfig") or {}, {"mode", "allowedFunctionNames"}, "tool_config")
     if config.get("mode", "AUTO") not in ("AUTO", "ANY", "NONE", "VALIDATED"):
         raise Invalid(f"Invalid value at 'tool_config.function_calling_config.mode': {config['mode']}", "tool_config")

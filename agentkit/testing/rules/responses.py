@@ -60,10 +60,16 @@ def remember(reply: Json, issued: Json) -> None:
     issued.update(
         {f"after {item['id']}": after["type"] for item, after in pairwise(reply["output"]) if item in reasoning}
     )
+    steps = {  # reasoning that leads to a step of the API's own tools comes back with that step, or not at all
+        item["id"]
+        for item, after in pairwise(reply["output"])
+        if item in reasoning and after["type"].endswith("_call") and after["type"] != "function_call"
+    }
+    required = [item for item in reasoning if item["id"] not in steps]
     for item in reply["output"]:
         if item["type"] == "function_call":
             for key in ("id", "call_id"):
-                issued[item.get(key)] = reasoning
+                issued[item.get(key)] = required
 
 
 def _check_include(body: Json) -> None:

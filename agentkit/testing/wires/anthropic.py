@@ -53,11 +53,14 @@ def _iter_deltas(block: Json) -> Iterator[Json]:
         for piece in split_words(block["thinking"]):
             yield {"type": "thinking_delta", "thinking": piece}
         yield {"type": "signature_delta", "signature": block["signature"]}
+    elif block["type"] == "server_tool_use":
+        yield {"type": "input_json_delta", "partial_json": to_text(block["input"])}
 
 
 _EMPTY_BLOCKS: dict[str, Json] = {
     "text": {"text": ""},
     "tool_use": {"input": {}},
+    "server_tool_use": {"input": {}},
     "thinking": {"thinking": "", "signature": ""},
 }
 """The fields of a block before its deltas."""

@@ -51,6 +51,8 @@ def _iter_items(reply: Json) -> Iterator[tuple[Json, list[Json]]]:
     for number, part in enumerate(reply.get("parts", ()), 1):
         if part["type"] == "message":
             yield _build_message(part["content"], f"msg_{turn}_{number}", "output_text")
+        elif part["type"] != "reasoning":  # a step of a tool that the provider runs
+            yield part, []
         else:
             yield _build_reasoning(part, f"rs_{turn}_{number}", reply), list(_iter_summary(part))
     for key, kind in (("content", "output_text"), ("refusal", "refusal")):

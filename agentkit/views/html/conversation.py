@@ -167,6 +167,7 @@ class MessageList:
             shown = tag("div", truncate_html(text, self.max_bytes), class_="text") if text else None
         if message["role"] == "system":
             return tag("details", tag("summary", "the instruction"), shown)
+        shown = join(*map(_render_provider_call, message.get("provider_calls") or ()), shown, *_list_citations(message))
         if not (thoughts := message.get("reasoning_content")):
             return join(shown, parts)
         block = render_block(str(thoughts), self.max_bytes, folded=False)
@@ -439,3 +440,19 @@ def _failures(count: int) -> Html:
 def _figures(seconds: float, usage: Mapping[str, Any]) -> str:
     parts = (format_seconds(seconds) if seconds else "", format_tokens(usage), format_cost(usage))
     return " · ".join(part for part in parts if part)
+
+
+def _render_provider_call(step: Data) -> Html:
+    """Return a step of a tool that the provider ran, with its sources."""
+    note = f" run by the provider{', failed: ' + step['error'] if step.get('error') else ''}"
+    head = tag("div", tag("b", step["name"]), " ", tag("code", step["arguments"]), tag("span", note, class_="dim"))
+    return tag("div", head, *map(_render_source, step.get("sources") or ()), class_="call")
+
+
+def _list_citations(message: Data) -> Iterator[Html]:
+    if cited := message.get("citations"):
+        yield tag("div", tag("div", "cites"), *map(_render_source, cited), class_="dim")
+
+
+def _render_source(source: Data) -> Html:
+    return tag("div", " ".join(filter(None, [source.get("title"), source.get("url")])), class_="dim")

@@ -1,0 +1,178 @@
+"""Tools that a provider runs, on the wire: their forms in a request, their steps and citations in a reply.
+
+In a history, `provider_calls` of an assistant message lists the steps, each with `id`, `name`, `arguments` (a text) and
+`sources` (`url`, `title`), and `citations` what the text cites.  Both are the same for all providers.  What a provider
+needs back stands in `provider_specific_fields`, as litellm reads it there.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...core.errors import DefinitionError
+from ...core.messages import Message
+from ...core.portable import Json, to_valid_text
+from ...tools.provider_tools import ProviderTool
+
+_GEMINI_VERSION = re.compile(r"gemini-(\d+)")
+_COMBINING_GEMINI = 3
+SERVER_CALL_PREFIX = "srvtoolu_"
+"""The begin of the id of a call that Anthropic runs itself; litellm returns it among the calls of the reply."""
+_RESULT_FIELDS = ("web_search_results", "tool_results")
+_DERIVED_FIELDS = ("web_search_calls", "code_interpreter_results")
+"""What litellm derives from the results for other APIs."""
+_INVOCATIONS = "server_side_tool_invocations"
+"""litellm's field for the calls that Gemini ran, which it sends back from there."""
+_OWN_ITEMS = ("function_call", "custom_tool_call")
+"""Items of the Responses API that are calls of the user's tools."""
+
+
+def render_provider_tools(tools: Sequence[ProviderTool], wire: str, model: str, name: str) -> Json:
+    """Return litellm's arguments for tools that the provider runs.
+
+    Args:
+        tools: The tools.
+        wire: litellm's provider, or "responses".
+        model: The provider's name of the model.
+        name: The full name, for the error.
+
+    Raises:
+        DefinitionError: The model's API does not have one of them.
+    """
+    api = "gemini" if wire == "vertex_ai" and "gemini" in model else wire
+    forms = [tool.render(api, name) for tool in tools]
+    if api == "gemini" and (found := _GEMINI_VERSION.search(model)) and int(found[1]) < _COMBINING_GEMINI:
+        raise DefinitionError(
+            f"{name}: before Gemini {_COMBINING_GEMINI}, the API refuses {tools[0].name!r} beside functions. "
+            f'Name a newer model: model="gemini/gemini-{_COMBINING_GEMINI}-...".'
+        )
+    return {"tools": forms, **({"include_server_side_tool_invocations": True} if api == "gemini" else {})}
+
+
+def take_steps(message: Message) -> None:
+    """Move the steps of the provider out of the calls and the fields of a reply, and unite what it cites."""
+    fields = message.get("provider_specific_fields") or {}
+    calls = message.get("tool_calls") or ()
+    hosted = [call for call in calls if call["id"].startswith(SERVER_CALL_PREFIX)]
+    steps = [_read_call(call, fields) for call in hosted]
+    if invocations := _join_invocations(fields.get(_INVOCATIONS) or ()):
+        fields = {**fields, _INVOCATIONS: invocations}
+        steps += map(_read_invocation, invocations)
+    citations = [*_read_citations(fields.get("citations") or ()), *_read_annotations(message.get("annotations") or ())]
+    fields = {key: value for key, value in fields.items() if key not in ("citations", *_DERIVED_FIELDS)}
+    others = [call for call in calls if call not in hosted]
+    values = {"tool_calls": others, "provider_specific_fields": fields, "annotations": None}
+    for key in values.keys() & message.keys():
+        if values[key]:
+            message[key] = values[key]
+        else:
+            del message[key]
+    _add(message, steps, citations)
+
+
+def take_items(message: Message, items: Sequence[Json]) -> list[Json]:
+    """Set the steps among the items of the Responses API, and return the items to send back.
+
+    The API refuses reasoning without the item that follows it, so what precedes such a step is left out with it.
+    """
+    steps: list[Json] = []
+    kept: list[Json] = []
+    for item in items:
+        if item["type"].endswith("_call") and item["type"] not in _OWN_ITEMS:
+            steps.append(_read_item(item))
+            while kept and kept[-1]["type"] == "reasoning":
+                kept.pop()
+        else:
+            kept.append(item)
+    if steps and not any(item["type"] == "reasoning" for item in kept):
+        message.pop("reasoning_items", None)
+    parts = [part for item in items if item["type"] == "message" for part in item.get("content") or ()]
+    found = [note for part in parts for note in part.get("annotations") or ()]
+    _add(message, steps, _read_annotations(found) if "citations" not in message else ())
+    return kept
+
+
+def list_server_calls(message: Message) -> list[Json]:
+    """Return the calls of a message that Anthropic ran, as litellm takes them back beside their results."""
+    fields = message.get("provider_specific_fields") or {}
+    done = {block.get("tool_use_id") for key in _RESULT_FIELDS for block in fields.get(key) or ()}
+    return [
+        {"id": step["id"], "type": "function", "function": {"name": step["name"], "arguments": step["arguments"]}}
+        for step in message.get("provider_calls") or ()
+        if step["id"] in done
+    ]
+
+
+def _add(message: Message, steps: Sequence[Json], citations: Any) -> None:
+    if steps:
+        message["provider_calls"] = [*steps]
+    if cited := [*citations]:
+        message["citations"] = cited
+
+
+def _read_call(call: Json, fields: Mapping[str, Any]) -> Json:
+    """Return the step of a call of Anthropic, with the sources in its result."""
+    results = [block for key in _RESULT_FIELDS for block in fields.get(key) or ()]
+    found = next((block.get("content") for block in results if block.get("tool_use_id") == call["id"]), None)
+    entries = found if isinstance(found, list) else [found] if isinstance(found, Mapping) else []
+    function = call["function"]
+    return _make_step(call["id"], function["name"], function.get("arguments") or "{}", entries)
+
+
+def _join_invocations(invocations: Sequence[Json]) -> list[Json]:
+    """Return the calls of Gemini with their responses, which stand apart where they came in pieces of a stream."""
+    joined: dict[Any, Json] = {}
+    for one in invocations:
+        if (known := joined.setdefault(one.get("id"), one)) is not one and "response" in one:
+            signature = one.get("response_thought_signature") or one.get("thought_signature")
+            more = {"response_thought_signature": signature} if signature else {}
+            joined[one.get("id")] = {**known, "response": one["response"], **more}
+    return [*joined.values()]
+
+
+def _read_invocation(one: Mapping[str, Any]) -> Json:
+    """Return the step of a call that Gemini ran."""
+    name = str(one.get("tool_type") or "tool").lower()
+    return _make_step(str(one.get("id") or ""), name, _write(one.get("args")), ())
+
+
+def _read_item(item: Json) -> Json:
+    """Return the step of an item of the Responses API: a search has an `action`, an interpreter has `code`."""
+    given = {key: item[key] for key in ("action", "queries", "code", "arguments") if item.get(key)}
+    action = given.get("action")
+    entries = (action.get("sources") if isinstance(action, Mapping) else None) or item.get("results") or ()
+    shown = {key: value for key, value in action.items() if key != "sources"} if isinstance(action, Mapping) else given
+    return _make_step(str(item.get("id") or ""), item["type"].removesuffix("_call"), _write(shown), entries)
+
+
+def _make_step(identity: str, name: str, arguments: str, entries: Any) -> Json:
+    step: Json = {"id": identity, "name": name, "arguments": to_valid_text(arguments)}
+    sources = [_make_source(entry) for entry in entries if isinstance(entry, Mapping) and entry.get("url")]
+    errors = [entry["error_code"] for entry in entries if isinstance(entry, Mapping) and entry.get("error_code")]
+    return step | ({"sources": sources} if sources else {}) | ({"error": errors[0]} if errors else {})
+
+
+def _make_source(entry: Mapping[str, Any]) -> Json:
+    return {key: to_valid_text(str(entry[key])) for key in ("url", "title") if entry.get(key)}
+
+
+def _read_citations(groups: Any) -> Iterator[Json]:
+    """Yield the citations of Anthropic, which stand in a list for each part of the text."""
+    for group in groups:
+        for one in group if isinstance(group, list) else [group]:
+            source = _make_source({"url": one.get("url"), "title": one.get("title") or one.get("document_title")})
+            yield source | ({"text": to_valid_text(one["cited_text"])} if one.get("cited_text") else {})
+
+
+def _read_annotations(annotations: Any) -> Iterator[Json]:
+    """Yield the citations of OpenAI's annotations, whose fields stand in an object of their own in Chat Completions."""
+    for one in annotations:
+        if one.get("type") == "url_citation":
+            yield _make_source(one.get("url_citation") or one)
+        elif name := one.get("filename") or one.get("file_id"):
+            yield {"title": str(name)}
+
+
+def _write(value: Any) -> str:
+    return json.dumps(value if isinstance(value, Mapping) else {}, ensure_ascii=False, default=str)
