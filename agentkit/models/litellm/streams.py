@@ -452,7 +452,7 @@ class StreamAssembler:
         restore_items(message, source.items)
         response = {"model": self._model, "usage": reported, "service_tier": self._service_tier}
         if self._annotations:
-            response["choices"] = [{"message": message}]
+            response["choices"] = [{"message": {"role": "assistant", "annotations": self._annotations}}]
         usage = self._route.read_usage(reported, source.cost, response)
         return self._route.build_reply(message, self._finish_reason, usage, self._model, source.native_reason, self._id)
 
