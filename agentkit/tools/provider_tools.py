@@ -95,7 +95,7 @@ def provider_tool(name: str, **options: Any) -> ProviderTool:
     return ProviderTool(name, options)
 
 
-def read_form(form: Mapping[str, Any]) -> ProviderTool:
+def read_provider_form(form: Mapping[str, Any]) -> ProviderTool:
     """Return the tool of a dict that stands among tools; raise `DefinitionError` for the schema of a function."""
     kind = form.get("type")
     if kind == "function" or "function" in form or "parameters" in form or "input_schema" in form:

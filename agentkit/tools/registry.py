@@ -19,7 +19,7 @@ from .arguments.json_text import is_strict_object
 from .definition import check_is_bound
 from .execution.call import BoundCall, ToolResult
 from .json_tool import JsonTool
-from .provider_tools import ProviderTool, read_form
+from .provider_tools import ProviderTool, read_provider_form
 from .settings import RepairMode, ToolSettings, check_choice
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,7 +79,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         return function
 
     def _add_provider_tool(self, entry: "ProviderTool | Mapping[str, Any]") -> None:
-        tool = entry if isinstance(entry, ProviderTool) else read_form(entry)
+        tool = entry if isinstance(entry, ProviderTool) else read_provider_form(entry)
         if tool.name in self._tools or any(tool.name == other.name for other in self.provider_tools):
             raise DefinitionError(
                 f"two tools are called {tool.name!r}, and the provider runs one of them. Rename yours."
