@@ -113,10 +113,11 @@ def agent_at(server: ModelServer, name: str = "openai/some-model", **options: An
 @pytest.mark.parametrize("template", list(TEMPLATES))
 @pytest.mark.parametrize("name", ["openai/some-model", "hosted_vllm/some-model"])
 def test_a_conversation_of_several_queries_is_accepted(template: str, name: str) -> None:
-    replies = [call("add", a=1, b=2), answer("3"), answer("yes"), "It is so.", answer("so")]
+    replies = [call("add", a=1, b=2), answer("3"), answer("yes"), "It is so:", answer("so"), "So."]
     with TemplateServer(TEMPLATES[template], *replies) as server:
         agent = agent_at(server, name)
-        assert [agent("What is 1 + 2?"), agent("Really?"), agent("And why?")] == ["3", "yes", "so"]
+        queries = ["What is 1 + 2?", "Really?", "And why?", "And now?"]
+        assert [*map(agent, queries)] == ["3", "yes", "so", "So."]
 
 
 @pytest.mark.parametrize("template", list(TEMPLATES))

@@ -66,7 +66,7 @@ def test_the_last_request_forces_the_answer(ended):
 def test_empty_and_cut_replies_are_asked_again(ended, wire):
     cut_call = {**call("work", number=1), "finish_reason": CUT[wire]}
     cut_text = {"content": "Once upon", "finish_reason": CUT[wire]}
-    answer, ran, _ = ended({"content": ""}, cut_call, cut_text, {"content": " a time."}, call("work", number=2), DONE)
+    answer, ran, _ = ended({"content": ""}, cut_call, cut_text, {"content": " a time:"}, call("work", number=2), DONE)
     assert (answer, ran) == ("done", [2])
 
 
