@@ -72,10 +72,10 @@ from .policies.limits import Budget as Budget
 from .policies.pending import Consult as Consult
 from .policies.pending import Decision as Decision
 from .policies.pending import Given as Given
+from .policies.pending import Respondent as Respondent
 from .policies.pending import join_given as join_given
 from .policies.pending import read_answers as read_answers
 from .policies.pending import read_approval as read_approval
-from .policies.questions import Respondent as Respondent
 from .policies.timeouts import set_timeout as set_timeout
 from .schemas import JsonSchema as JsonSchema
 from .schemas.comparison import compare_schemas as compare_schemas

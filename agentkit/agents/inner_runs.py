@@ -23,8 +23,7 @@ from ..core.flow import Event
 from ..core.labels import Label
 from ..core.messages import ToolCall, calls_of, text_of, user
 from ..engine.result import Result, RunFinished, SubRun
-from ..policies.approval import Approver
-from ..policies.pending import PendingInputs
+from ..policies.pending import PendingInputs, Respondent
 from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import JournalError
@@ -82,13 +81,13 @@ class InnerRun:
     @classmethod
     def open(cls, spec: AgentSpec, request: RunRequest, parent: ParentCall) -> "InnerRun":
         """Return the run as it begins, or as it continues where it stopped."""
-        approver = enclosing(Approver)
+        waiting = Respondent.current().inputs
         outer = enclosing(JournalWriter)
-        inputs = approver.inputs if approver else PendingInputs()
+        inputs = PendingInputs() if waiting is None else waiting
         query = request.query or ""
         key = parent.call.id if request.tool else _claim(spec, query, parent, inputs, outer)
         name = request.tool or parent.call.name
-        can_pause = approver is not None
+        can_pause = waiting is not None
         inner = cls(name, key, query, parent, inputs, can_pause, request)
         inner.request = replace(inner._continue(outer), report=inner.report)
         return inner

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 Make = Callable[[], Any]
 """Returns a value for the code inside a call; called before each run of the call."""
-_VALUES: ContextVar[Mapping[type, Any]] = ContextVar("enclosing", default={})  # noqa: B039 - never changed in place
+_VALUES: ContextVar[Mapping[type, Any]] = ContextVar("enclosing", default={})  # noqa: B039 - the default is never changed
 
 
 def enclosing(kind: type[T]) -> T | None:
@@ -20,12 +20,20 @@ def enclosing(kind: type[T]) -> T | None:
 
 
 def enclose(makers: Iterable[Make]) -> Token[Mapping[type, Any]]:
-    """Let the values enclose the code that runs from now on in this context; each replaces the one of its type."""
+    """Let the values enclose the code that runs from now on in this context; each replaces the one of its type.
+
+    A maker finds the values of those before it.
+    """
     values = dict(_VALUES.get())
-    for make in makers:
-        value = make()
-        values[type(value)] = value
-    return _VALUES.set(values)
+    token = _VALUES.set(values)
+    try:
+        for make in makers:
+            value = make()
+            values[type(value)] = value
+    except BaseException:
+        _VALUES.reset(token)
+        raise
+    return token
 
 
 @contextmanager

@@ -6,70 +6,30 @@ decision is bound to the name and the arguments that it was made about, see `Pen
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..core.ask_person import Person, PersonAnswer
-from ..core.enclosing import enclosing
 from ..core.errors import DENIED, ExceptionInfo
-from ..core.flow import Emit, Event, Flow, Policy, WarningEvent, around, ask
-from ..core.messages import ToolCall
-from ..core.pending import Pending, UntrustedValue
+from ..core.flow import Emit, Flow, Policy, around, ask
+from ..core.pending import Pending
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
-from .pending import Consult, Decide, Decision, PendingInputs, consult, find_allowable, make_pause
+from .pending import (
+    ApprovalAsked,
+    ApprovalGiven,
+    Consult,
+    Decide,
+    Decision,
+    PendingInputs,
+    Respondent,
+    consult,
+    find_allowable,
+    make_pause,
+)
 
 NOT_ALLOWED = "this call was not allowed."
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalAsked(WarningEvent):
-    """A call waits for a decision, because of `reason`; `untrusted` are its values that no trusted text contains.
-
-    `allowable` are those that a person can allow from now on, with `PersonAnswer(True, "values")` as the decision.
-    """
-
-    call: ToolCall
-    reason: str
-    untrusted: tuple[UntrustedValue, ...] = ()
-    allowable: tuple[UntrustedValue, ...] = ()
-
-    @property
-    def waits_for(self) -> str:
-        return f"for a decision about {self.call.name}"
-
-    @property
-    def notice(self) -> str:
-        return f"{self.call.name} waits for a decision: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalGiven(Event):
-    """The decision about a call was made."""
-
-    call: ToolCall
-    decision: Decision
-
-    @property
-    def waits_for(self) -> str:
-        return ""
-
-    @property
-    def notice(self) -> str:
-        if isinstance(self.decision, dict):
-            return f"{self.call.name}: allowed with other arguments: {json.dumps(self.decision, ensure_ascii=False)}"
-        refused = f"refused: {self.decision}" if self.decision else "refused"
-        return f"{self.call.name}: {'allowed' if self.decision is True else refused}"
-
-
-@dataclass(frozen=True, slots=True)
-class Approver:
-    """What decides in a run; the runs inside its tools inherit it."""
-
-    decide: Decide | None
-    inputs: PendingInputs
 
 
 def approve(decide: Decide | Literal["ask"] | None = None, inputs: PendingInputs | None = None) -> Policy:
@@ -84,8 +44,8 @@ def approve(decide: Decide | Literal["ask"] | None = None, inputs: PendingInputs
         Paused: A call is undecided.
     """
     state = _ApprovalPolicy(Person() if decide == "ask" else decide, inputs or PendingInputs())
-    if (outer := enclosing(Approver)) is not None:
-        state.inputs.grants = outer.inputs.grants
+    if (outer := Respondent.current().inputs) is not None:
+        state.inputs.grants = outer.grants
 
     def handle(effect: CallTools) -> Flow[Any]:
         decided: list[BoundCall | None] = []
@@ -120,7 +80,7 @@ class _ApprovalPolicy:
             return bound
         decision = self.inputs.take(bound)
         if reason and decision is None:
-            yield from ask(Emit(ApprovalAsked(bound.to_decide, reason, bound.untrusted, find_allowable(bound))))
+            yield from ask(Emit(ApprovalAsked(self._describe(bound), bound.untrusted)))
         if decision is None and function is not None:
             decision = self._read_scope(bound, (yield from consult(function, bound.to_decide)))
         if not reason and decision is None:
@@ -131,7 +91,7 @@ class _ApprovalPolicy:
         if isinstance(decision, bool | str | dict):
             return (yield from self._carry_out(bound, decision))
         if not reason:
-            yield from ask(Emit(ApprovalAsked(bound.to_decide, "approve= returned Paused")))
+            yield from ask(Emit(ApprovalAsked(Pending.decision(bound.to_decide, "approve= returned Paused"))))
         return None
 
     def _read_scope(self, bound: BoundCall, answer: Any) -> Any:
@@ -163,14 +123,11 @@ class _ApprovalPolicy:
         if (done := self._apply(bound, decision)) is not None:
             self.inputs.store(bound, decision)
             self.problems.pop(bound.call.id, None)
-            yield from ask(Emit(ApprovalGiven(bound.call, decision)))
+            yield from ask(Emit(ApprovalGiven(self._describe(bound), decision)))
         return done
 
     def _find_decide(self) -> Decide | None:
-        if self.decide is not None:
-            return self.decide
-        approver = enclosing(Approver)
-        return approver.decide if approver else None
+        return Respondent.current().decide if self.decide is None else self.decide
 
     def _apply(self, bound: BoundCall, decision: Decision) -> BoundCall | None:
         """Return the call as decided; None if the new arguments are invalid."""
@@ -194,11 +151,12 @@ class _ApprovalPolicy:
             self.inputs.hold(waiting)
         if waiting:
             raise make_pause(waiting)
-        return tuple(bound.within(self.make_approver) for bound in decided if bound is not None)
+        decide = self._find_decide()
 
-    def make_approver(self) -> Approver:
-        """Return what decides in runs inside of this one's calls."""
-        return Approver(self._find_decide(), self.inputs)
+        def make() -> Respondent:
+            return replace(Respondent.current(), decide=decide, inputs=self.inputs)
+
+        return tuple(bound.within(make) for bound in decided if bound is not None)
 
     def note_edit(self, result: ToolResult) -> ToolResult:
         """Return the result; if a person changed the arguments, the model reads so."""

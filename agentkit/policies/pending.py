@@ -11,10 +11,11 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ..core.ask_person import MAX_CONSENT_CHARS, PersonAnswer, Scope, is_consent
+from ..core.ask_person import MAX_CONSENT_CHARS, Person, PersonAnswer, Scope, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
+from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, Paused, RunError
 from ..core.flow import Done, Event, Flow, ask
 from ..core.masking import mask
@@ -79,6 +80,8 @@ def consult(decide: Decide, call: ToolCall) -> Flow[Any]:
     )
 
 
+OnQuestion: TypeAlias = Callable[[Question], Any]
+"""Returns the answer to a question; None or `Paused` to let it wait.  May be a coroutine function."""
 Decision: TypeAlias = bool | str | dict[str, Any]
 """True: run the call; False or a reason: refuse it, and the model reads why; a dict: run it with these arguments."""
 Given: TypeAlias = Mapping[Any, Any]
@@ -117,6 +120,118 @@ def join_given(approvals: Any, answers: Any) -> Any:
         return approvals or answers
     decisions = {key: PersonAnswer(value) if isinstance(value, dict) else value for key, value in approvals.items()}
     return {**(answers or {}), **decisions}
+
+
+@dataclass(frozen=True, slots=True)
+class InputAsked(Event):
+    """A call waits for a person: for a decision about it, or for the answer to a question of its tool.
+
+    Attributes:
+        pending: What it waits for.
+        untrusted: The values of the call that no trusted text contains.
+    """
+
+    pending: Pending
+    untrusted: tuple[UntrustedValue, ...] = ()
+
+    @property
+    def call(self) -> ToolCall:
+        """The call."""
+        return self.pending.call
+
+    @property
+    def reason(self) -> str:
+        """Why the call waits for a decision."""
+        return self.pending.reason
+
+    @property
+    def allowable(self) -> tuple[UntrustedValue, ...]:
+        """The values that a person can allow from now on, with `PersonAnswer(True, "values")` as the decision."""
+        return self.pending.allowable
+
+    @property
+    def question(self) -> Question:
+        """The question."""
+        return self.pending.question
+
+    @property
+    def level(self) -> Literal["INFO", "WARNING"]:
+        return "WARNING" if self.pending.is_approval else "INFO"
+
+    @property
+    def waits_for(self) -> str:
+        return f"for {'a decision about' if self.pending.is_approval else 'an answer to'} {self.call.name}"
+
+    @property
+    def notice(self) -> str:
+        if self.pending.is_approval:
+            return f"{self.call.name} waits for a decision: {self.reason}"
+        return f"{self.call.name} asks: {self.pending.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class InputGiven(Event):
+    """A call has what it waited for: the decision about it, or the answer to its question."""
+
+    pending: Pending
+    answer: Any
+
+    @property
+    def call(self) -> ToolCall:
+        """The call."""
+        return self.pending.call
+
+    @property
+    def question(self) -> Question:
+        """The question."""
+        return self.pending.question
+
+    @property
+    def decision(self) -> Decision:
+        """The decision."""
+        decision: Decision = self.answer
+        return decision
+
+    @property
+    def waits_for(self) -> str:
+        return ""
+
+    @property
+    def notice(self) -> str:
+        if not self.pending.is_approval:
+            return f"{self.call.name}: answered"
+        if isinstance(self.answer, dict):
+            return f"{self.call.name}: allowed with other arguments: {json.dumps(self.answer, ensure_ascii=False)}"
+        refused = f"refused: {self.answer}" if self.answer else "refused"
+        return f"{self.call.name}: {'allowed' if self.answer is True else refused}"
+
+
+class ApprovalAsked(InputAsked):
+    """`InputAsked` for a decision."""
+
+    __slots__ = ()
+    __match_args__ = ("call", "reason", "untrusted", "allowable")
+
+
+class ApprovalGiven(InputGiven):
+    """`InputGiven` for a decision."""
+
+    __slots__ = ()
+    __match_args__ = ("call", "decision")
+
+
+class QuestionAsked(InputAsked):
+    """`InputAsked` for an answer."""
+
+    __slots__ = ()
+    __match_args__ = ("call", "question")
+
+
+class QuestionAnswered(InputGiven):
+    """`InputGiven` for an answer."""
+
+    __slots__ = ()
+    __match_args__ = ("call", "question", "answer")
 
 
 def find_allowable(bound: BoundCall) -> tuple[UntrustedValue, ...]:
@@ -362,6 +477,26 @@ class PendingInputs:
             nested={identity: read_session(inner) for identity, inner in saved["nested"].items()},
             inner_answers={**saved.get("inner_answers", {})},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Respondent:
+    """What answers for a person in a run; the runs inside its tools inherit it.
+
+    Attributes:
+        decide: Decides about calls; None to let them wait.
+        function: Answers questions; None to let them wait.
+        inputs: What the run waits for; None if nothing can wait, because its calls need no approval.
+    """
+
+    decide: Decide | None = None
+    function: OnQuestion | Person | None = None
+    inputs: PendingInputs | None = None
+
+    @classmethod
+    def current(cls) -> Respondent:
+        """Return what encloses the current code."""
+        return enclosing(cls) or cls()
 
 
 def _read_decision(value: Any, entry: Pending, digest: str) -> StoredDecision:

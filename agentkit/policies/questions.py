@@ -6,67 +6,33 @@ and answers are stored with the conversation, so that nothing is asked twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from ..core.ask_person import Person
 from ..core.enclosing import enclosing
 from ..core.errors import Paused, RunError
-from ..core.flow import Emit, Event, Flow, Policy, around, ask
+from ..core.flow import Emit, Flow, Policy, around, ask
 from ..core.host import find_kernel
-from ..core.messages import ToolCall
 from ..core.pending import Answers, CallQuestions, InputRequired, Pending, Question
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.questions import explain_answer, find_answer_problem
-from .pending import AskingCall, Consult, PendingInputs, make_pause
+from .pending import (
+    AskingCall,
+    Consult,
+    OnQuestion,
+    PendingInputs,
+    QuestionAnswered,
+    QuestionAsked,
+    Respondent,
+    make_pause,
+)
 
-OnQuestion: TypeAlias = Callable[[Question], Any]
-"""Returns the answer to a question; None or `Paused` to let it wait.  May be a coroutine function."""
 Respondents: TypeAlias = OnQuestion | Person | Literal["ask"] | None
 """What an agent's `on_question=` may be."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionAsked(Event):
-    """A call waits for the answer to a question."""
-
-    call: ToolCall
-    question: Question
-
-    @property
-    def waits_for(self) -> str:
-        return f"for an answer to {self.call.name}"
-
-    @property
-    def notice(self) -> str:
-        return f"{self.call.name} asks: {self.question.text}"
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionAnswered(Event):
-    """A question has its answer."""
-
-    call: ToolCall
-    question: Question
-    answer: Any
-
-    @property
-    def waits_for(self) -> str:
-        return ""
-
-    @property
-    def notice(self) -> str:
-        return f"{self.call.name}: answered"
-
-
-@dataclass(frozen=True, slots=True)
-class Respondent:
-    """What answers questions in a run; the runs inside its tools inherit it."""
-
-    function: OnQuestion | Person | None
 
 
 def answer_questions(on_question: Respondents = None, inputs: PendingInputs | None = None) -> Policy:
@@ -125,8 +91,7 @@ class _QuestionPolicy:
         for result in results:
             if result is not None and isinstance(asking := result.exception, InputRequired):
                 for question in asking.questions:
-                    shown = Pending.answer(result.call, question, asking.state).question
-                    yield from ask(Emit(QuestionAsked(result.call, shown)))
+                    yield from ask(Emit(QuestionAsked(Pending.answer(result.call, question, asking.state))))
 
     def _find_answers(self, bound: BoundCall) -> Flow[bool]:
         """Ask what can be asked now; return whether the call can run."""
@@ -138,7 +103,7 @@ class _QuestionPolicy:
             if value is None:
                 return False
             self.inputs.answer(waiting, value)
-            yield from ask(Emit(QuestionAnswered(bound.call, waiting.question, value)))
+            yield from ask(Emit(QuestionAnswered(waiting, value)))
         return True
 
     def _consult(self, question: Question) -> Flow[Any]:
@@ -170,7 +135,7 @@ class _QuestionPolicy:
     def _prepare(self, bound: BoundCall) -> BoundCall:
         """Return the call with its answers; each of its runs begins to count its questions anew."""
         identity = bound.call.id
-        respondent = Respondent(self._find_function())
+        function = self._find_function()
 
         def make() -> CallQuestions:
             entry = self.inputs.asking.get(identity)
@@ -182,4 +147,4 @@ class _QuestionPolicy:
 
             return CallQuestions(answered, known, register)
 
-        return bound.within(make).within(lambda: respondent)
+        return bound.within(make).within(lambda: replace(Respondent.current(), function=function))

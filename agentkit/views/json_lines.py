@@ -6,7 +6,7 @@ Every view draws a frame that was read back.  `result_of_frames` makes of them w
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, is_dataclass
 from functools import cache
 from typing import Any, get_args
 
@@ -208,7 +208,7 @@ def _encode(event: Event) -> dict[str, Any]:
         counts = {"messages": len(request.messages), "tools": list(request.tools)}
         return {"event": "ModelAsked", "model": event.model, **counts, "tool_choice": request.tool_choice}
     assert is_dataclass(event)
-    values = {entry.name: _encode_value(getattr(event, entry.name)) for entry in fields(event)}
+    values = {name: _encode_value(getattr(event, name)) for name in event.__match_args__}
     notice = {"notice": event.notice} if event.notice else {}
     return {"event": type(event).__name__, **values, **notice}
 

@@ -13,7 +13,9 @@ from stacked_runs import run_stacked
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, ToolCall, tool
 from agentkit.core.ask_person import Person, PersonAnswer
 from agentkit.core.flow import Done, Flow, adrive, ask
-from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, approve
+from agentkit.core.pending import Pending, Question
+from agentkit.events import ApprovalAsked, ApprovalGiven, InputAsked, QuestionAnswered, QuestionAsked, encode_event
+from agentkit.policies.approval import approve
 from agentkit.policies.pending import PendingInputs
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call import BoundCall, ToolResult
@@ -175,11 +177,39 @@ class TestDecidingByAFunction:
         calls = bind("look", "l", path="a"), bind("delete", "d", path="a")
         _, events = world.drive(turn(*calls, decide=lambda call: "no" if call.name == "delete" else True))
         wanted = ToolCall("d", "delete", '{"path": "a"}')
-        told = [ApprovalAsked(wanted, "its tool is declared as dangerous"), ApprovalGiven(wanted, "no")]
+        entry = Pending.decision(wanted, "its tool is declared as dangerous")
+        told = [ApprovalAsked(entry), ApprovalGiven(entry, "no")]
         assert events[:2] == told
         assert any(isinstance(event, ToolStarted) for event in events[2:])
         _, events = world.drive(turn(DELETE, decide=lambda call: True))
         assert [type(event) for event in events] == [ApprovalAsked, ApprovalGiven, ToolStarted, ToolFinished]
+
+    def test_one_pair_of_events_is_about_decisions_and_answers(self):
+        call = ToolCall("c", "send", "{}")
+        decision = ApprovalAsked(Pending.decision(call, "why"))
+        question = QuestionAsked(Pending.answer(call, Question("When?")))
+        assert isinstance(decision, InputAsked)
+        assert isinstance(question, InputAsked)
+        assert (decision.call, decision.reason, question.question.text) == (call, "why", "When?")
+        assert (decision.level, question.level) == ("WARNING", "INFO")
+        match ApprovalGiven(decision.pending, {"to": "me"}):
+            case ApprovalGiven(given, {"to": "me"}):
+                assert given is call
+        plain = {"id": "c", "name": "send", "arguments": "{}"}
+        assert encode_event(QuestionAnswered(question.pending, 3)) == {
+            "event": "QuestionAnswered",
+            "call": plain,
+            "question": {
+                "text": "When?",
+                "schema": {"type": "string"},
+                "id": "c",
+                "state": None,
+                "is_for_person": True,
+            },
+            "answer": 3,
+            "notice": "send: answered",
+        }
+        assert [*encode_event(decision)] == ["event", "call", "reason", "untrusted", "allowable", "notice"]
 
     def test_a_call_with_a_reason_for_approval_waits(self, world):
         pause(world, replace(bind("look", path="a"), needs_approval="it came from a web page"))

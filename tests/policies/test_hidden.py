@@ -14,7 +14,8 @@ from stacked_runs import flow_of
 from agentkit import JsonAgent, JsonTool, Paused, RunContext, ToolError, ToolRegistry, tool
 from agentkit.core.labels import label_of
 from agentkit.core.messages import user
-from agentkit.policies.approval import ApprovalAsked, approve
+from agentkit.events import ApprovalAsked
+from agentkit.policies.approval import approve
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.policies.taint.hidden import hide_untrusted
 from agentkit.policies.taint.policy import guard_untrusted

@@ -13,8 +13,9 @@ from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, RunContext, t
 from agentkit.core.ask_person import Person
 from agentkit.core.labels import label_of
 from agentkit.core.messages import user
+from agentkit.events import ApprovalAsked
 from agentkit.policies import Destination
-from agentkit.policies.approval import ApprovalAsked, approve
+from agentkit.policies.approval import approve
 from agentkit.policies.taint.policy import guard_untrusted
 from agentkit.testing import ScriptedModel, answer, call, calls
 

@@ -13,7 +13,8 @@ from agentkit.core.flow import apply_policies, around, ask
 from agentkit.core.labels import TRUSTED, delimit
 from agentkit.core.messages import ToolCall, assistant, tool_message, user
 from agentkit.engine.loop import agent_loop
-from agentkit.policies.approval import ApprovalAsked, approve
+from agentkit.events import ApprovalAsked
+from agentkit.policies.approval import approve
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.policies.taint.policy import guard_untrusted
 from agentkit.testing import ScriptedModel, call, calls

@@ -6,6 +6,7 @@ import pytest
 
 from agentkit import ExceptionInfo, ModelError, ToolCall, Usage
 from agentkit.core.flow import Event
+from agentkit.core.pending import Pending
 from agentkit.events import (
     AnswerDoubted,
     ApprovalAsked,
@@ -41,11 +42,11 @@ INFO = ExceptionInfo("Busy", "no time")
     ("event", "level", "text"),
     [
         (RunStarted("", "m"), "INFO", "continuing the stopped run"),
-        (ApprovalAsked(CALL, "it is dangerous"), "WARNING", "send waits for a decision: it is dangerous"),
-        (ApprovalGiven(CALL, True), "INFO", "send: allowed"),
-        (ApprovalGiven(CALL, False), "INFO", "send: refused"),
-        (ApprovalGiven(CALL, "not now"), "INFO", "send: refused: not now"),
-        (ApprovalGiven(CALL, {"to": "you"}), "INFO", 'send: allowed with other arguments: {"to": "you"}'),
+        (ApprovalAsked(Pending.decision(CALL, "it is dangerous")), "WARNING", "send waits for a decision: it is dangerous"),
+        (ApprovalGiven(Pending.decision(CALL), True), "INFO", "send: allowed"),
+        (ApprovalGiven(Pending.decision(CALL), False), "INFO", "send: refused"),
+        (ApprovalGiven(Pending.decision(CALL), "not now"), "INFO", "send: refused: not now"),
+        (ApprovalGiven(Pending.decision(CALL), {"to": "you"}), "INFO", 'send: allowed with other arguments: {"to": "you"}'),
         (HandedOver("billing", "money"), "INFO", "handed over to billing: money"),
         (Progress(CALL, {"done": 3}), "INFO", 'send: {"done":3}'),
         (Progress(None, "half"), "INFO", "a tool: half"),

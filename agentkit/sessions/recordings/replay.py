@@ -24,8 +24,7 @@ from ...core.messages import Message, Usage
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, ModelAsked, ModelReplied, Reply, Request
 from ...engine.result import SubRun
-from ...policies.approval import ApprovalGiven
-from ...policies.pending import Consult, StoredDecision
+from ...policies.pending import ApprovalGiven, Consult, StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
