@@ -114,7 +114,7 @@ def anthropic_body(messages: list[Json]) -> Json:
     turns = []
     for message in messages:
         role = message["role"]
-        content = text_blocks(message["content"])
+        content = text_blocks(message.get("content"))
         if role == "system" and not turns:
             system += content
         elif role == "tool":
@@ -197,7 +197,7 @@ def gemini_body(messages: list[Json]) -> Json:
     for message in messages:
         role = message["role"]
         parts = [
-            {"text": block["text"]} if block["type"] == "text" else block for block in text_blocks(message["content"])
+            {"text": block["text"]} if block["type"] == "text" else block for block in text_blocks(message.get("content"))
         ]
         if role == "system" and not turns:
             system += parts
