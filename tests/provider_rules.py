@@ -197,7 +197,8 @@ def gemini_body(messages: list[Json]) -> Json:
     for message in messages:
         role = message["role"]
         parts = [
-            {"text": block["text"]} if block["type"] == "text" else block for block in text_blocks(message.get("content"))
+            {"text": block["text"]} if block["type"] == "text" else block
+            for block in text_blocks(message.get("content"))
         ]
         if role == "system" and not turns:
             system += parts

@@ -15,7 +15,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from types import FunctionType
 from typing import Any, TypeAlias
@@ -42,8 +42,8 @@ _CHANGING = frozenset({"messages", "timeout"})
 _SETTINGS = (
     "api_key", "api_base", "headers", "organization", "openai_key", "anthropic_key", "groq_key", "ollama_key",
     "vertex_project", "vertex_location", "client_session", "aclient_session", "drop_params", "modify_params",
-    "model_alias_map", "custom_prompt_dict", "proxy_auth", "ssl_verify", "add_function_to_prompt",
-    "enable_preview_features", "secret_manager_client",
+    "route_all_chat_openai_to_responses", "model_alias_map", "custom_prompt_dict", "proxy_auth", "ssl_verify",
+    "add_function_to_prompt", "enable_preview_features", "secret_manager_client",
 )  # fmt: skip
 """litellm's settings that `completion` reads. When one changes, calls are prepared anew."""
 _VARIABLES = ("{}_API_KEY", "{}_API_BASE", "{}_BASE_URL", "GOOGLE_API_KEY", HANDLER_FLAG)
@@ -105,45 +105,102 @@ class _Recording:
 _Key: TypeAlias = tuple[dict[str, Any], tuple[Any, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """The call of litellm for one request.
+
+    Attributes:
+        calls: The calls of the model.
+        provider: litellm's name of the provider.
+        arguments: The arguments of `litellm.completion`.
+        key: What a prepared call depends on; None if it may depend on more, so that litellm must prepare it.
+        prepared: The prepared call, if there is one.
+    """
+
+    calls: "Calls"
+    litellm: Any
+    provider: str
+    arguments: dict[str, Any]
+    is_async: bool
+    key: _Key | None
+    prepared: _PreparedCall | None
+
+    def adapt(self, arguments: dict[str, Any]) -> "PlannedCall":
+        """Return the call with other arguments, which litellm prepares each time."""
+        return replace(self, arguments=arguments, key=None, prepared=None)
+
+    def send(self, messages: Sequence[Message]) -> "PlannedCall":
+        """Return the call with its messages, which are texts."""
+        return replace(self, arguments={**self.arguments, "messages": messages})
+
+    def send_parts(self, messages: Sequence[Message]) -> "PlannedCall":
+        """Return the call with its messages; one may link to an image, which litellm fetches, blocking."""
+        return replace(self.adapt(self.arguments), arguments={**self.arguments, "messages": messages})
+
+    def complete(self, guard: ReplyGuard) -> Any:
+        """Return what `litellm.completion` returns."""
+        if self.prepared is not None:
+            try:
+                with own_call(self.litellm, guard):
+                    return self.prepared.repeat(self.arguments["messages"], self.arguments["timeout"])
+            except Exception as error:
+                raise self._convert(error) from error
+        recording = _Recording()
+        with own_call(self.litellm, guard, recording.take if self.key else None):
+            answer = self.litellm.completion(**self._complete_arguments())
+        if self.key:
+            self.calls.keep(self.litellm, self.key, recording, answer)
+        return answer
+
+    async def acomplete(self, guard: ReplyGuard) -> Any:
+        """Return what `litellm.acompletion` returns.
+
+        litellm runs a part of it in a thread, where the first request to a provider loads modules.
+        """
+        if self.prepared is not None:
+            try:
+                with own_call(self.litellm, guard):
+                    answer = self.prepared.repeat(self.arguments["messages"], self.arguments["timeout"])
+                    return await answer if asyncio.iscoroutine(answer) else answer
+            except Exception as error:
+                raise self._convert(error) from error
+        recording = _Recording()
+        with own_call(self.litellm, guard, recording.take if self.key else None):
+            answer = await self.litellm.acompletion(**self._complete_arguments())
+        if self.key:
+            self.calls.keep(self.litellm, self.key, recording, answer)
+        return answer
+
+    def _complete_arguments(self) -> dict[str, Any]:
+        """Return the arguments with the silent log, if litellm's log may be silent, and tools that it may change."""
+        arguments = self.arguments
+        if "tools" in arguments and self.provider not in NON_MUTATING_PROVIDERS:
+            arguments = {**arguments, "tools": _copy_tree(arguments["tools"])}
+        return {**arguments, **silence_logging(self.litellm, arguments, is_async=self.is_async)}
+
+    def _convert(self, error: Exception) -> Exception:
+        """Return litellm's exception for a failure in its handler, as `completion` raises it."""
+        converted: Exception = self.litellm.exception_type(
+            model=self.arguments["model"],
+            original_exception=error,
+            custom_llm_provider=self.provider,
+            completion_kwargs=self.arguments,
+            extra_kwargs={},
+        )
+        return converted
+
+
 class Calls:
-    """The calls of one model."""
+    """The prepared calls of one model."""
 
     def __init__(self) -> None:
         self._prepared: deque[_PreparedCall] = deque(maxlen=_MAX_PREPARED)
 
-    def complete(self, litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
-        """Return what `litellm.completion(**arguments)` returns."""
-        key = _key_of(litellm, arguments, provider, is_async=False)
-        if key is not None and (prepared := self._find(litellm, *key)):
-            try:
-                with own_call(litellm, guard):
-                    return prepared.repeat(arguments["messages"], arguments["timeout"])
-            except Exception as error:
-                raise _convert(litellm, arguments, provider, error) from error
-        recording = _Recording()
-        with own_call(litellm, guard, recording.take if key else None):
-            answer = litellm.completion(**_complete_arguments(litellm, arguments, provider, is_async=False))
-        self._keep(litellm, key, recording, answer)
-        return answer
-
-    async def acomplete(self, litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
-        """Return what `litellm.acompletion(**arguments)` returns.
-
-        litellm runs a part of it in a thread, where the first request to a provider loads modules.
-        """
-        key = _key_of(litellm, arguments, provider, is_async=True)
-        if key is not None and (prepared := self._find(litellm, *key)):
-            try:
-                with own_call(litellm, guard):
-                    answer = prepared.repeat(arguments["messages"], arguments["timeout"])
-                    return await answer if asyncio.iscoroutine(answer) else answer
-            except Exception as error:
-                raise _convert(litellm, arguments, provider, error) from error
-        recording = _Recording()
-        with own_call(litellm, guard, recording.take if key else None):
-            answer = await litellm.acompletion(**_complete_arguments(litellm, arguments, provider, is_async=True))
-        self._keep(litellm, key, recording, answer)
-        return answer
+    def plan(self, litellm: Any, arguments: dict[str, Any], provider: str, *, is_async: bool) -> PlannedCall:
+        """Return the call for a request with these arguments, and messages that it gets later."""
+        key = _key_of(litellm, arguments, provider, is_async=is_async)
+        prepared = None if key is None else self._find(litellm, *key)
+        return PlannedCall(self, litellm, provider, arguments, is_async, key, prepared)
 
     def _find(self, litellm: Any, given: Mapping[str, Any], settings: tuple[Any, ...]) -> _PreparedCall | None:
         for known in tuple(self._prepared):
@@ -151,9 +208,9 @@ class Calls:
                 return known if getattr(litellm.main, known.place) is known.handler else None
         return None
 
-    def _keep(self, litellm: Any, key: _Key | None, recording: _Recording, answer: Any) -> None:
+    def keep(self, litellm: Any, key: _Key, recording: _Recording, answer: Any) -> None:
         """Keep the call of a handler, if it was the only one and litellm returned what it returned."""
-        if key is None or len(recording.calls) != 1 or recording.outcome is not answer:
+        if len(recording.calls) != 1 or recording.outcome is not answer:
             return
         handler, named = recording.calls[0]
         place = next((name for name in HANDLERS if getattr(litellm.main, name, None) is handler), None)
@@ -162,28 +219,15 @@ class Calls:
         if place is None or not silence:
             return
         log = silence["litellm_logging_obj"]
-        provider = named.get("custom_llm_provider")
         log.update_environment_variables(
             model=named["model"],
             optional_params={},
             litellm_params=named["litellm_params"],
-            custom_llm_provider=provider,
+            custom_llm_provider=named.get("custom_llm_provider"),
         )
         response = partial(_make_response, litellm, dict(named["model_response"]._hidden_params))
         named = {**named, "logging_obj": log, "model_response": None}
         self._prepared.append(_PreparedCall(given, settings, place, handler, named, response))
-
-
-def _convert(litellm: Any, arguments: dict[str, Any], provider: str, error: Exception) -> Exception:
-    """Return litellm's exception for a failure in its handler, as `completion` raises it."""
-    converted: Exception = litellm.exception_type(
-        model=arguments["model"],
-        original_exception=error,
-        custom_llm_provider=provider,
-        completion_kwargs=arguments,
-        extra_kwargs={},
-    )
-    return converted
 
 
 def _copy_tree(value: Any) -> Any:
@@ -212,26 +256,12 @@ def _key_of(litellm: Any, arguments: dict[str, Any], provider: str, *, is_async:
         return None
     if litellm.model_fallbacks or litellm.num_retries or not is_silent(litellm, arguments):
         return None
-    if _has_parts(arguments["messages"]):
-        return None
     given = {key: value for key, value in arguments.items() if key not in _CHANGING}
     tools = given.pop("tools", None)  # one object for the same tools, which is never changed
     key = {**_copy_tree(given), "tools": tools, "acompletion": is_async}
     settings = tuple(_copy_tree(getattr(litellm, name, None)) for name in _SETTINGS)
     prefix = provider.removesuffix("_chat").upper()
     return key, (*settings, *(os.environ.get(name.format(prefix)) for name in _VARIABLES))
-
-
-def _has_parts(messages: Sequence[Message]) -> bool:
-    """Return whether there may be a link to an image, which litellm fetches for some providers, blocking."""
-    return any(isinstance(message.get("content"), list) for message in messages)
-
-
-def _complete_arguments(litellm: Any, arguments: dict[str, Any], provider: str, *, is_async: bool) -> dict[str, Any]:
-    """Return the arguments with the silent log, if litellm's log may be silent, and tools that it may change."""
-    if "tools" in arguments and provider not in NON_MUTATING_PROVIDERS:
-        arguments = {**arguments, "tools": _copy_tree(arguments["tools"])}
-    return {**arguments, **silence_logging(litellm, arguments, is_async=is_async)}
 
 
 def is_untouched(litellm: Any) -> bool:

@@ -18,14 +18,22 @@ from ...core.messages import Message, text_of
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
-from .calls import Calls, has_observers
+from .calls import Calls, PlannedCall, has_observers
 from .errors import convert_error, find_refused_parts
 from .importing import load_litellm, own_call
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
 from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, check_body, is_bridged
 from .provider_tools import render_provider_tools
 from .replies import PartRules, Route, find_query, read_reply
-from .requests import PromptCache, build_headers, prepare_messages, refuses_parallel_calls, refuses_reasoning
+from .requests import (
+    MessageForm,
+    PromptCache,
+    SentConversation,
+    SentConversations,
+    build_headers,
+    refuses_parallel_calls,
+    refuses_reasoning,
+)
 from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient
 
 _MODEL_NAMES = (
@@ -155,6 +163,7 @@ class LiteLLMModel:
         self._refused_parts: set[str] = set()
         self._token_bounds = TokenBounds()
         self._calls = Calls()
+        self._conversations = SentConversations()
 
     @property
     def name(self) -> str:
@@ -232,7 +241,7 @@ class LiteLLMModel:
         litellm = load_litellm()
         try:
             route = self._resolve_route()
-            answer = self._calls.complete(litellm, self._arguments(request), route.provider, guard)
+            answer = self._plan(request, is_async=False).complete(guard)
             if not request.stream:
                 yield self._mark_end(read_reply(answer, route, guard.body), request)
                 return
@@ -256,7 +265,7 @@ class LiteLLMModel:
         litellm = load_litellm()
         try:
             route = self._resolve_route()
-            answer = await self._calls.acomplete(litellm, self._arguments(request), route.provider, guard)
+            answer = await self._plan(request, is_async=True).acomplete(guard)
             if not request.stream:
                 yield self._mark_end(read_reply(answer, route, guard.body), request)
                 return
@@ -326,7 +335,6 @@ class LiteLLMModel:
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
-        litellm = load_litellm()
         route = self._resolve_route()
         usage = {} if route.provider in NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}
         streaming = {"stream": True, **usage} if request.stream else {}
@@ -345,25 +353,38 @@ class LiteLLMModel:
             "max_retries": 0,
             "_skip_mcp_handler": True,  # else tools import litellm's MCP gateway, which fails in some versions
         }
-        if for_responses := is_bridged(litellm, route.provider, route.model, arguments):
-            arguments = adapt_arguments(litellm, route.provider, route.model, arguments)
+        return arguments
+
+    def _plan(self, request: Request, *, is_async: bool) -> PlannedCall:
+        """Return the call of litellm for a request; raise `ModelError` for a request that cannot succeed."""
+        litellm = load_litellm()
+        route = self._resolve_route()
+        arguments = self._arguments(request)
+        call = self._calls.plan(litellm, arguments, route.provider, is_async=is_async)
+        for_responses = call.prepared is None and is_bridged(litellm, route.provider, route.model, arguments)
         wire = "responses" if for_responses else route.provider
+        if for_responses:
+            arguments = adapt_arguments(litellm, route.provider, route.model, arguments)
         if hosted := request.tools.provider_tools:
             added = render_provider_tools(hosted, wire, route.model, self._name)
-            arguments |= {**added, "tools": [*arguments.get("tools", ()), *added["tools"]]}
-        rules = PartRules(self._name, wire, route.flags, self._refused_parts)
-        arguments["messages"] = prepare_messages(
-            rules.apply(request.messages),
+            arguments = {**arguments, **added, "tools": [*arguments.get("tools", ()), *added["tools"]]}
+        if for_responses or hosted:
+            call = call.adapt(arguments)
+        form = MessageForm(
             route.provider,
             self._cache,
+            route.model,
             has_template=not for_responses and renders_template(litellm, route.provider, self._options),
-            model=route.model,
-            flags=route.flags,
             one_call=self._one_call,
             for_responses=for_responses,
             keeps_reasoning=self._keeps_reasoning,
+            flags=route.flags,
         )
-        return arguments
+        messages = self._conversations.prepare_texts(request.messages, form)
+        if messages is not None:
+            return call.send(messages)
+        rules = PartRules(self._name, wire, route.flags, self._refused_parts)
+        return call.send_parts(SentConversation(form).prepare(rules.apply(request.messages)))
 
     def _timeout_for(self, request: Request) -> float:
         """Return litellm's timeout, which is later than the own one: that one's error names the limit."""

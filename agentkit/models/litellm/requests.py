@@ -13,11 +13,13 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
-from types import MappingProxyType
+from itertools import islice, repeat
+from operator import is_
+from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
@@ -163,45 +165,157 @@ _FUNCTION_KEYS = {"name", "arguments"}
 Extras: TypeAlias = Mapping[str, tuple[str, ...]]
 """The extra keys of a message that go back to its writer, each with its names in a request."""
 PromptCache: TypeAlias = Literal["auto", "off", "1h"]
+_MAX_CONVERSATIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class MessageForm:
+    """How messages are sent to one model.
+
+    Attributes:
+        provider: litellm's name of the provider.
+        cache: Which messages have cache marks, on Anthropic.
+        model: The provider's name of the model.
+        has_template: Whether the server may render a chat template that requires alternating roles.
+        one_call: Whether each call has an assistant message of its own.
+        for_responses: Whether the reasoning items are kept, which only OpenAI's Responses API accepts.
+        keeps_reasoning: Whether the reasoning of earlier replies is sent.
+        flags: The row of the model in litellm's table.
+    """
+
+    provider: str
+    cache: PromptCache = "auto"
+    model: str = ""
+    has_template: bool = False
+    one_call: bool = False
+    for_responses: bool = False
+    keeps_reasoning: bool = True
+    flags: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def mark(self) -> dict[str, str] | None:
+        """The mark of cached prefixes; None if the model caches by itself, or nothing."""
+        has_marks = not (self.has_template or self.for_responses or self.cache == "off")
+        return (
+            _CACHE_MARKS[self.cache] if has_marks and _caches_by_marks(self.provider, self.model, self.flags) else None
+        )
+
+    def convert(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages with known keys only, without empty assistant messages and without cache marks."""
+        extras = self._find_extras()
+        provider = self.provider
+        sent = [known for message in messages if (known := _clean_message(message, provider, extras)) is not None]
+        if self.for_responses:
+            return list(order_items(sent))
+        if self.one_call:
+            sent = list(split_calls(sent))
+        if self.has_template:
+            return list(alternate_roles(sent))
+        if provider == "mistral":
+            return list(separate_results(sent))
+        return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
+
+    def _find_extras(self) -> Extras:
+        if self.for_responses:
+            return _name_extras(self.provider, _RESPONSES_KEYS)
+        if self.has_template:
+            return _TEMPLATE_EXTRAS if self.keeps_reasoning else {}
+        return _name_extras(self.provider, _list_extras(self.provider, self.model) if self.keeps_reasoning else ())
+
+
+class SentConversation:
+    """The messages of one conversation as they are sent: each is converted once, although all are sent each time.
+
+    What stands before an assistant message is converted independently of what follows. So the conversion of all
+    messages before the last assistant message is kept, and that of new messages is added to it.
+    """
+
+    def __init__(self, form: MessageForm) -> None:
+        self.form = form
+        self._start()
+
+    def _start(self) -> None:
+        self._sources: list[Message] = []
+        self._sent: list[Message] = []
+        self._changed: list[Message] = []
+        self._contents: list[Any] = []
+        self._calls: list[Any] = []
+        self._is_marked = False
+
+    def prepare_texts(self, messages: Sequence[Message]) -> list[Message] | None:
+        """Return the messages to send; None if one of them has parts, which have rules of their own."""
+        if not self._is_continued(messages):
+            self._start()
+        new = messages[len(self._sources) :]
+        return None if any(isinstance(message.get("content"), list) for message in new) else self._prepare(new)
+
+    def prepare(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages to send, all converted anew."""
+        self._start()
+        return self._prepare(messages)
+
+    def _prepare(self, new: Sequence[Message]) -> list[Message]:
+        places = () if self.form.for_responses else range(len(new) - 1, 0, -1)
+        settled = next((place for place in places if _is_reply(new[place])), 0)
+        if settled:
+            self._keep(new[:settled])
+        rest = self.form.convert(new[settled:])
+        sent = [*self._sent, *rest]
+        mark = self.form.mark
+        if mark is None or self._is_marked or any(map(_has_mark, rest)):
+            return sent
+        return _add_cache_marks(sent, mark)
+
+    def _is_continued(self, messages: Sequence[Message]) -> bool:
+        """Return whether the messages begin with the converted ones, which are unchanged."""
+        return (
+            len(self._sources) <= len(messages)
+            and all(map(is_, self._sources, messages))
+            and all(map(is_, map(dict.get, self._changed, repeat("content")), self._contents))
+            and all(map(is_, map(dict.get, self._changed, repeat("tool_calls")), self._calls))
+        )
+
+    def _keep(self, messages: Sequence[Message]) -> None:
+        converted = self.form.convert(messages)
+        same = set(map(id, converted))
+        changed = [message for message in messages if id(message) not in same]
+        self._sources += messages
+        self._sent += converted
+        self._changed += changed
+        self._contents += [message.get("content") for message in changed]
+        self._calls += [message.get("tool_calls") for message in changed]
+        self._is_marked = self._is_marked or any(map(_has_mark, converted))
+
+
+class SentConversations:
+    """The messages that were sent to one model, for the last few conversations."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[int, ...], SentConversation] = OrderedDict()
+        self._lock = Lock()
+
+    def prepare_texts(self, messages: Sequence[Message], form: MessageForm) -> list[Message] | None:
+        """Return the messages to send in `form`, those of an earlier request as they were; None if one has parts."""
+        key = tuple(map(id, messages[:2]))
+        with self._lock:
+            known = self._known.get(key)
+            if known is None or known.form != form:
+                known = self._known[key] = SentConversation(form)
+            self._known.move_to_end(key)
+            if len(self._known) > _MAX_CONVERSATIONS:
+                self._known.popitem(last=False)
+            return known.prepare_texts(messages)
+
+
+def _is_reply(message: Message) -> bool:
+    return message["role"] == "assistant" and bool(message.get("content") or message.get("tool_calls"))
 
 
 def prepare_messages(
-    messages: Sequence[Message],
-    provider: str,
-    cache: PromptCache = "auto",
-    *,
-    has_template: bool = False,
-    model: str = "",
-    flags: Mapping[str, Any] = MappingProxyType({}),
-    one_call: bool = False,
-    for_responses: bool = False,
-    keeps_reasoning: bool = True,
+    messages: Sequence[Message], provider: str, cache: PromptCache = "auto", **form: Any
 ) -> list[Message]:
-    """Return the messages to send to `provider`: known keys only, without empty assistant messages.
-
-    `has_template` is set if the server may render a chat template that requires alternating roles. `one_call` sends
-    each call in an assistant message of its own. `for_responses` keeps the reasoning items, which only OpenAI's
-    Responses API accepts. Without `keeps_reasoning`, the reasoning of earlier replies is left out. `flags` is the row
-    of `model` in litellm's table.
-    """
-    if for_responses:
-        extras = _name_extras(provider, _RESPONSES_KEYS)
-    elif has_template:
-        extras = _TEMPLATE_EXTRAS if keeps_reasoning else {}
-    else:
-        extras = _name_extras(provider, _list_extras(provider, model) if keeps_reasoning else ())
-    sent = [known for message in messages if (known := _clean_message(message, provider, extras)) is not None]
-    if for_responses:
-        return list(order_items(sent))
-    if one_call:
-        sent = list(split_calls(sent))
-    if has_template:
-        return list(alternate_roles(sent))
-    if cache != "off" and _caches_by_marks(provider, model, flags):
-        sent = _add_cache_marks(sent, _CACHE_MARKS[cache])
-    if provider == "mistral":
-        return list(separate_results(sent))
-    return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
+    """Return the messages to send to `provider` in a `MessageForm`, all converted anew."""
+    return SentConversation(MessageForm(provider, cache, **form)).prepare(messages)
 
 
 def _list_extras(provider: str, model: str) -> tuple[str, ...]:
@@ -221,12 +335,12 @@ def refuses_reasoning(error: str) -> bool:
 
 
 def _add_cache_marks(messages: list[Message], mark: dict[str, str]) -> list[Message]:
-    """Add cache marks to the system message and to ends of requests, unless the messages have marks already.
+    """Add cache marks to the system message and to ends of requests, of which no message has a mark.
 
     Anthropic caches the part of a request before a mark, tools included, and charges a tenth for it in the next
     request. Without marks it caches nothing (Anthropic, "Prompt caching").
     """
-    if not messages or any(map(_is_marked, messages)):
+    if not messages:
         return messages
     has_system = messages[0]["role"] == "system" and len(messages) > 1
     for place in islice(_find_cached_ends(messages), _MAX_MARKS - has_system):
@@ -288,7 +402,7 @@ def _caches_by_marks(provider: str, model: str, flags: Mapping[str, Any]) -> boo
     return provider == "anthropic" or (provider in _MARKED_PROVIDERS and "claude" in model.lower())
 
 
-def _is_marked(message: Message) -> bool:
+def _has_mark(message: Message) -> bool:
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
     return "cache_control" in message or any("cache_control" in part for part in parts)

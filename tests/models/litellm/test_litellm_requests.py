@@ -14,7 +14,7 @@ from agentkit.core.errors import DefinitionError
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Request
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.models.litellm.requests import prepare_messages
+from agentkit.models.litellm.requests import MessageForm, SentConversation, SentConversations, prepare_messages
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -423,3 +423,82 @@ def test_a_prompt_is_not_marked_without_a_cache(play: Play) -> None:
 def test_another_cache_is_refused() -> None:
     with pytest.raises(DefinitionError, match='cache must be "auto", "off" or "1h", got \'2h\''):
         LiteLLMModel("anthropic/claude-sonnet-4-5", cache="2h")
+
+
+ADDITIONS = [ToolCall(f"c{number}", "add", f'{{"a": {number}}}') for number in range(9)]
+GROWING = [
+    system("Add."),
+    user("What is 1 + 2?"),
+    assistant("Let me see.", ADDITIONS[:1]),
+    *map(tool_message, ADDITIONS[:1], ["1"]),
+    user("Be quick."),
+    user("Please."),
+    {
+        **assistant(None, [ADDITIONS[1], ToolCall("d", "add", ADDITIONS[1].arguments), ADDITIONS[2]]),
+        "provider": "gemini",
+    },
+    *map(tool_message, [ADDITIONS[1], ToolCall("d", "add"), ADDITIONS[2]], "2d3"),
+    assistant(""),
+    user("Go on."),
+    {**assistant("Hm.", [ADDITIONS[3]]), "provider": "anthropic", "thinking_blocks": [{"type": "thinking"}]},
+    *map(tool_message, ADDITIONS[3:4], ["4"]),
+    {**assistant(None, [ADDITIONS[4]]), "provider": "mistral"},
+    *map(tool_message, ADDITIONS[4:5], ["5"]),
+    assistant("Nine."),
+    {**user("And now?"), "cache_control": {"type": "ephemeral"}},
+    assistant("", [ADDITIONS[5]]),
+    *map(tool_message, ADDITIONS[5:6], ["6"]),
+]
+FORMS = [
+    MessageForm("openai"),
+    MessageForm("openai", has_template=True),
+    MessageForm("openai", has_template=True, one_call=True),
+    MessageForm("openai", for_responses=True),
+    MessageForm("anthropic"),
+    MessageForm("anthropic", "off", "claude-sonnet-4-5"),
+    MessageForm("gemini"),
+    MessageForm("mistral"),
+    MessageForm("ollama_chat"),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+def test_a_conversation_that_grows_is_sent_as_one_that_is_converted_anew(form: MessageForm) -> None:
+    conversations = SentConversations()
+    for end in range(1, len(GROWING) + 1):
+        anew = SentConversation(form).prepare(GROWING[:end])
+        assert conversations.prepare_texts(GROWING[:end], form) == anew
+    for other in ([*GROWING[:4], *GROWING[9:]], GROWING[:3], GROWING):
+        assert conversations.prepare_texts(other, form) == SentConversation(form).prepare(other)
+    assert conversations.prepare_texts([*GROWING, user([{"type": "text", "text": "Parts."}])], form) is None
+
+
+def test_a_message_that_is_edited_in_place_is_converted_again() -> None:
+    form = MessageForm("openai")
+    history = copy.deepcopy(GROWING)
+    conversations = SentConversations()
+    conversations.prepare_texts(history, form)
+    for place, key, value in [
+        (2, "content", "Edited."),
+        (2, "tool_calls", history[6]["tool_calls"]),
+        (1, "content", "?"),
+    ]:
+        history[place][key] = value
+        assert conversations.prepare_texts(history, form) == SentConversation(form).prepare(history)
+
+
+def test_each_message_is_converted_once() -> None:
+    converted: list[str] = []
+
+    class Counted(dict[str, Any]):
+        def keys(self) -> Any:
+            converted.append(self["content"])
+            return super().keys()
+
+    history: list[Any] = [Counted(user("What is 1 + 2?"))]
+    conversations = SentConversations()
+    for number in range(50):
+        call = ToolCall(f"c{number}", "add", "{}")
+        history += [assistant("", [call]), Counted(tool_message(call, f"result {number}"))]
+        conversations.prepare_texts(history, MessageForm("openai", has_template=True))
+    assert len(converted) < 3 * 51, "those of the last turn are converted in the next request again"
