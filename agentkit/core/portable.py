@@ -175,3 +175,8 @@ def _refuse_constant(name: str) -> None:
 
 
 _STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into words, the pieces in which providers stream it."""
+    return re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text)

@@ -10,6 +10,7 @@ from ..core.errors import AgentkitError, DefinitionError, ModelError, ModelError
 from ..core.flow import Done, Event
 from ..core.masking import mask, mask_exception
 from ..core.messages import Message, Usage
+from ..core.portable import split_words
 from ..schemas import JsonSchema
 from ..tools.registry import ToolRegistry
 
@@ -89,6 +90,15 @@ class ToolCallDelta(Event):
 
 
 Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+
+
+def split_deltas(message: Message) -> Iterator[Delta]:
+    """Yield a message that is there at once as the deltas of a stream, word by word."""
+    for word in split_words(message["content"] or ""):
+        yield TextDelta(word)
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        for piece in split_words(call["function"]["arguments"]) or [""]:
+            yield ToolCallDelta(index, call["function"]["name"], piece)
 
 
 class Model(Protocol):

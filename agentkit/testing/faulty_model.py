@@ -18,8 +18,7 @@ from typing import Any
 
 from ..core.errors import ModelError, ModelErrorKind
 from ..core.messages import Message, ToolCall, assistant
-from ..engine.model import Delta, Model, Reply, Request, TextDelta
-from .scripted import split_deltas
+from ..engine.model import Delta, Model, Reply, Request, TextDelta, split_deltas
 
 Calls = list[dict[str, Any]]
 """A message's `tool_calls`."""

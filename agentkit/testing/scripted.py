@@ -1,13 +1,12 @@
 """A model with scripted replies, for deterministic tests without a key or network."""
 
 import json
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..core.messages import Message, ToolCall, Usage, assistant
-from ..engine.model import Delta, Reply, Request, TextDelta, ToolCallDelta
-from .wires.reply import split_words
+from ..engine.model import Delta, Reply, Request, split_deltas
 
 
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -124,12 +123,3 @@ def _build_message(entry: Any, place: int) -> Message:
         for number, call in enumerate(entry.get("tool_calls") or (), 1)
     ]
     return assistant(entry.get("content"), calls)
-
-
-def split_deltas(message: Message) -> Iterator[Delta]:
-    """Yield the deltas of a streamed message."""
-    for word in split_words(message["content"] or ""):
-        yield TextDelta(word)
-    for index, call in enumerate(message.get("tool_calls") or ()):
-        for piece in split_words(call["function"]["arguments"]) or [""]:
-            yield ToolCallDelta(index, call["function"]["name"], piece)

@@ -13,6 +13,7 @@ from timing import takes_at_most
 from agentkit import JsonAgent, NoAnswer, tool
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Reply, Request
+from agentkit.events import AnswerForming
 from agentkit.models.offline import OfflineModel, plan
 from agentkit.models.offline.model import AnsweredCall, compose_arguments, compose_text
 from agentkit.models.offline.planning import Plan
@@ -906,3 +907,14 @@ def test_listed_values_are_one_argument_of_a_parameter_that_takes_a_list():
 
     query = "Add the tags 'beach' and 'sun' to cat.png"
     assert act(query, tag_photo)[0] == [("tag_photo", {"photo": "cat.png", "tags": ["beach", "sun"]})]
+
+
+def test_the_answer_is_streamed_word_by_word(world):
+    def price_of(item: str) -> str:
+        """Return the price of an item."""
+        return f"The price of {item} is 3.50 euros today"
+
+    events = world.stream(JsonAgent(price_of, model="offline"), 'What is the price of "tea"?')
+    streamed = [event.added for event in events if isinstance(event, AnswerForming)]
+    assert len(streamed) > 5
+    assert "".join(streamed) == "The price of tea is 3.50 euros today"

@@ -14,7 +14,7 @@ from ...core.labels import remove_delimiters
 from ...core.messages import Message, ToolCall, assistant, calls_of, text_of
 from ...core.parts import describe_part, parts_of
 from ...engine.history.tool_calls import normalize_reply
-from ...engine.model import Reply, Request
+from ...engine.model import Delta, Reply, Request, split_deltas
 from ...schemas import JsonSchema
 from ...tools.arguments.binding import bind_arguments
 from ...tools.arguments.validation_errors import find_schemas, list_properties
@@ -52,14 +52,18 @@ class OfflineModel:
         """Return the cost of a request: 0."""
         return 0.0
 
-    def ask(self, request: Request) -> Generator[Reply, None, None]:
-        """Answer `request`; yield only the reply."""
+    def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
+        """Answer `request`; a stream has the words of the reply before it."""
         _check_parts(request.messages)
-        yield Reply(self._build_message(request), finish_reason="stop", model=self.name)
+        message = self._build_message(request)
+        if request.stream:
+            yield from split_deltas(message)
+        yield Reply(message, finish_reason="stop", model=self.name)
 
-    async def aask(self, request: Request) -> AsyncGenerator[Reply, None]:
+    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Answer `request`; nothing is awaited, because planning takes milliseconds."""
-        yield next(self.ask(request))
+        for piece in self.ask(request):
+            yield piece
 
     def _build_message(self, request: Request) -> Message:
         answer = request.tools.answer

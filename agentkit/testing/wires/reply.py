@@ -4,12 +4,12 @@ The value `...` omits a key: `{"id": ..., "name": "add"}` is a call without an i
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ...core.portable import Json as Json
+from ...core.portable import split_words as split_words
 
 SCRIPTED_INPUT_TOKENS = 10
 SCRIPTED_OUTPUT_TOKENS = 5
@@ -69,8 +69,3 @@ def drop_missing(value: Any) -> Any:
 def format_event(data: Json, name: str | None = None) -> str:
     """Return a server-sent event."""
     return (f"event: {name}\n" if name else "") + f"data: {json.dumps(drop_missing(data))}\n\n"
-
-
-def split_words(text: str) -> list[str]:
-    """Split a text into words, the pieces in which providers stream it."""
-    return re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text)
