@@ -13,6 +13,7 @@ import pytest
 from journaled_runs import agent_of, resume
 
 from agentkit import Session, tool
+from agentkit.extend import list_conversations, rename_conversation
 from agentkit.journal import JournalError, export, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.setup import schemas_of
@@ -22,7 +23,7 @@ from agentkit.testing import answer
 OLD = Path(__file__).parent / "old"
 OLDER = ("478a9fd", "ba49f56", "4132cdc")
 """Versions whose tables are brought up to date."""
-CURRENT: tuple[str, ...] = ()
+CURRENT = ("58424d8",)
 """Versions with the present tables."""
 HOLD_BYTE = "fcntl.lockf(file, fcntl.LOCK_EX, 1, 1 << 40)"
 HOLD_FILE = "fcntl.flock(file, fcntl.LOCK_EX)"
@@ -90,6 +91,15 @@ def test_its_runs_are_listed_shown_and_replayed(written, tmp_path):
             assert replayed.answer == run.answer
             stored = Session.load(tmp_path / "exported.jsonl").messages
             assert [m["content"] for m in replayed.messages] == [m["content"] for m in stored]
+
+
+def test_its_conversations_are_listed_and_get_titles(written):
+    with closing(sqlite3.connect(written)) as file:
+        had_titles = file.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    (found,) = list_conversations(written)
+    assert (found.name, found.title) == ("ada", "Bookings" if had_titles else "named")
+    rename_conversation(found.key, "Rooms", store=written)
+    assert [info.title for info in list_conversations(written)] == ["Rooms"]
 
 
 def test_each_request_has_its_own_usage_although_former_versions_wrote_the_sum(written):

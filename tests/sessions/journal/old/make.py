@@ -2,7 +2,7 @@
 
     python make.py runs-478a9fd.db
 
-The runs are finished, finished in a named conversation, paused, interrupted in a call and, where the version has
+The runs are finished, finished in a named conversation (with a title, where the version has titles), paused, interrupted in a call and, where the version has
 workers, queued.
 """
 
@@ -45,6 +45,10 @@ def make(path):
     run(path, "finished", call("book", place="a"), call("final_answer", text="one"))
     named = Session.open("ada", store=path)
     run(path, "named", call("book", place="b"), call("final_answer", text="two"), session=named)
+    with suppress(ImportError):
+        from agentkit.extend import list_conversations, rename_conversation
+
+        rename_conversation(list_conversations(path)[0].key, "Bookings", store=path)
     run(path, "paused", call("book", place="c"), call("pay", amount=7))
     if os.fork() == 0:
         run(path, "interrupted", call("book", place="d"), call("book", place="die"))
