@@ -124,6 +124,8 @@ try {
   await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("3 nights"));
   await ended();
   report("question", (await lastReply().locator(".markdown").innerText()).trim());
+  const asked = page.locator(".reply li:has(> .call)", { hasText: "book" });
+  report("call that asked", [await asked.count(), await asked.getAttribute("class"), await asked.locator("pre").last().textContent(), await page.locator(".reply:has(.call)", { hasText: "book" }).locator(".work-title").textContent()]);
 
   // an agent inside a tool
   await send("ask the clerk");

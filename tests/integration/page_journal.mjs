@@ -106,6 +106,7 @@ try {
   report("steps again", await shown());
   const [sheet] = await Promise.all([context.waitForEvent("page"), page.click("#report-window")]);
   sheet.on("console", (message) => message.type() === "error" && refusals.push(message.text()));
+  await sheet.waitForLoadState();
   await sheet.reload();
   await sheet.locator(".zoom input").fill("3");
   report("report", [await sheet.locator(".bar.tool").count(), await sheet.locator(".scale span").count(), await sheet.locator(".bar").first().evaluate((bar) => getComputedStyle(bar).position), refusals]);

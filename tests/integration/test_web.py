@@ -268,6 +268,7 @@ def test_a_browser_drives_the_page(tmp_path):
         ["code foreign", "#1.iban, text of others: <b>DE1</b>", 0],
     ]
     assert found["question"] == "It is done: 3 nights"
+    assert found["call that asked"] == [1, "", "3 nights", "Waited for you"]
     assert found["nested"] == ["price_of"]
     assert found["attachment"] == 1
     assert found["drawn"] == [1, "Result: image"]

@@ -54,6 +54,7 @@ export class RunView {
     const foot = make("div", { class: "turn-foot" });
     const reply = make("article", { class: "reply", "aria-label": "Agent" }, details, texts, foot);
     for (const answered of this.node.querySelectorAll(".pending")) answered.remove();
+    if (this.turn?.isWaiting) this.turn.details.querySelector(".work-title").textContent = "Waited for you";
     if (last) this.node.append(this.query(last.content));
     this.node.append(reply);
     const run = event.runId;
@@ -265,6 +266,7 @@ export class RunView {
     const { turn } = this;
     this.pending = null;
     turn.isClosed = true;
+    turn.isWaiting = waiting.size > 0;
     this.flush();
     const left = waiting.size ? "not run yet" : title === "Interrupted" ? "interrupted" : "stopped";
     for (const [id, call] of [...turn.items, ...turn.steps]) {
