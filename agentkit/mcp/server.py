@@ -6,7 +6,6 @@ A call by a client is bound, decided about and run, and its result has the form 
 import asyncio
 import json
 import math
-import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -139,8 +138,9 @@ def _new_round() -> str:
 
 def _end_of_round(name: str) -> float:
     """Return the time in the name of a noted round; infinity for another name."""
-    found = re.fullmatch(rf"{ROUND_NAME}(\d+)-[0-9a-f]{{32}}", name)
-    return float(found[1]) if found else math.inf
+    end, _, rest = name.removeprefix(ROUND_NAME).partition("-")
+    is_round = name.startswith(ROUND_NAME) and end.isascii() and end.isdigit() and len(rest) == 32
+    return float(end) if is_round else math.inf
 
 
 class ServedCall:

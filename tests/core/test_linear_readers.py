@@ -20,7 +20,7 @@ from agentkit.core.flow import ask, drive
 from agentkit.core.labels import UNKNOWN, remove_delimiters
 from agentkit.core.masking import mask
 from agentkit.core.messages import ToolCall, assistant, tool_message, user
-from agentkit.core.portable import to_object_text, to_portable_name
+from agentkit.core.portable import split_words, to_object_text, to_portable_name
 from agentkit.engine.history import repair_history
 from agentkit.engine.model import AskModel, ModelAsked, Request, ToolCallDelta
 from agentkit.engine.partial_answer import PartialAnswerReader
@@ -115,7 +115,7 @@ def read_reply(text, policy, *, stream=False):
 
 READERS = {
     "core.masking": mask,
-    "core.portable": lambda text: (to_object_text(text), to_portable_name(text)),
+    "core.portable": lambda text: (to_object_text(text), to_portable_name(text), split_words(text)),
     "core.labels": remove_delimiters,
     "engine.history.repair": read_history,
     "engine.history.tool_calls": read_history,
