@@ -53,7 +53,7 @@ def add_tools(tools: ToolRegistry, extensions: Iterable[Extension]) -> tuple[Too
             remedy = "Set it to a list, or write it as a property."
             raise DefinitionError(f"{extension.name}.tools must be a list of tools, got {given!r:.80}. {remedy}")
         entries, sources = split_toolsets(given)
-        own = ToolRegistry(entries)
+        own = ToolRegistry(tool.offered() for tool in ToolRegistry(entries).own_tools)
         for name in own:
             if name in owners:
                 remedy = "Rename one: @tool(name='...')"

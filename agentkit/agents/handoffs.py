@@ -65,7 +65,7 @@ def _handoff_tool(name: str, description: str) -> JsonTool[..., Any]:
         return HandOff(name, reason)
 
     text = f"Hand the whole conversation over to {name}, who answers from then on.\n\n{description.strip()}"
-    return JsonTool(transfer, name=f"{PREFIX}{name}", description=text.strip(), effect="read")
+    return JsonTool(transfer, name=f"{PREFIX}{name}", description=text.strip(), effect="read").offered()
 
 
 def list_handoff_names(handoffs: Iterable[str]) -> set[str]:

@@ -2,17 +2,20 @@
 
 import inspect
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
+from ..core.extension import Extension
 from ..core.flow import Flow, Policy, apply_policies, ask
 from ..core.messages import Message
 from ..engine.loop import Answer, agent_loop
 from ..engine.model import Model
 from ..engine.partial_answer import PartialAnswerReader
+from ..extensions.tool_search import SOME_TOOLS, ToolSearch
 from ..policies.answer_checks import check_answers
 from ..policies.approval import approve
 from ..policies.compaction import compact
@@ -54,6 +57,7 @@ from .spec import INSTRUCTION, AgentSpec, ToolSelector
 
 _limit_tool_time = cache(limit_tool_time)
 _DETECT_LOOPS = detect_loops()
+_SEARCH = ToolSearch()
 _CHECK_REPLIES = (retry_incomplete_replies(), raise_refusals())
 _RETRY_ECHOES = retry_echoes((INSTRUCTION, PROTOCOL, SCHEMA_PROTOCOL))
 _TOOL_MODES = {"auto": choose_tool_mode(), "schema": use_schema_mode(), "text": use_text_mode()}
@@ -69,8 +73,13 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
     context = make_context(spec, run, request, backend, said)
-    is_fixed = spec.select is None and not spec.toolsets
-    tools = spec.tools if is_fixed else StepTools(spec.tools, spec.select, spec.toolsets, context).select
+    tools: ToolRegistry | Callable[[], ToolRegistry] = spec.tools
+    if spec.select is None and not spec.toolsets:
+        context = replace(context, tools=lambda: spec.tools)
+    else:
+        steps = StepTools(spec.tools, spec.select, spec.toolsets, context)
+        context = replace(context, tools=lambda: steps.last)
+        tools = steps.select
     ends = spec.text_ends
     loop = agent_loop(backend, tools, run.history, context, begun=session.begun, text_ends=ends, stream=stream)
     policies = policies_of_run(spec, run, session, context, recorded)
@@ -136,7 +145,7 @@ def policies_of_run(
         hiding = (hide_untrusted(run.history, session.cut, extract, context, inputs=inputs, keeping=kept),)
     return (
         *settings.policies,
-        *list_policies(spec.extensions, context),
+        *list_policies(_with_search(spec), context),
         truncate_results(session.cut, limits.result_chars),
         *hiding,
         # after the truncation: the delimiters enclose what is shown
@@ -199,6 +208,14 @@ def _selector_error(function: ToolSelector, why: str) -> DefinitionError:
     )
 
 
+def _with_search(spec: AgentSpec) -> Sequence[Extension]:
+    """Return the extensions of an agent, with the search among many tools if it may have many and has no own search."""
+    may_be_many = spec.select is not None or spec.toolsets or len(spec.tools) > SOME_TOOLS
+    if may_be_many and not any(isinstance(extension, ToolSearch) for extension in spec.extensions):
+        return (*spec.extensions, _SEARCH)
+    return spec.extensions
+
+
 class StepTools:
     """The tools of a run, step by step: those of the agent, those that its function selects, those of its toolsets."""
 
@@ -213,7 +230,7 @@ class StepTools:
         self._select = select
         self._toolsets = toolsets
         self._context = context
-        self._last = tools
+        self.last = tools
         self._selected: list[Any] = []
         self._listed: list[JsonTool[..., Any]] = []
 
@@ -223,11 +240,11 @@ class StepTools:
         listed = [tool for toolset in self._toolsets for tool in toolset.list_tools()]
         if selected != self._selected or listed != self._listed:
             own = self._own.merged(selected)
-            self._last = own.merged(name_toolset_tools(self._toolsets, own)) if listed else own
-            self._last.check_injected(self._context)
+            self.last = own.merged(name_toolset_tools(self._toolsets, own)) if listed else own
+            self.last.check_injected(self._context)
             self._selected = selected
             self._listed = listed
-        return self._last
+        return self.last
 
     def _call_selector(self, select: ToolSelector) -> list[Any]:
         given = select(self._context)

@@ -61,6 +61,7 @@ class RunContext(Generic[Deps]):
         channel: Carries events to the listeners, see `emit`.
         origin: The origin of what the call returns and says, see `mark_untrusted` and `limit_readers`.
         model: The model that the run asks; another agent takes it as `model=`.
+        tools: Returns the tools of the current step, a `ToolRegistry`.
     """
 
     deps: Deps
@@ -73,6 +74,7 @@ class RunContext(Generic[Deps]):
     origin: CallOrigin = field(default_factory=CallOrigin, repr=False)
     model: Any = field(default=None, repr=False)
     session_state: dict[str, Any] = field(default_factory=dict)
+    tools: Callable[[], Any] = field(default=dict, repr=False)
 
     @property
     def answered(self) -> Answers | None:

@@ -113,6 +113,8 @@ class Model(Protocol):
     the request can cost, or None if unknown.  One that sends the `provider_tools` of a request's tools has an attribute
     `takes_provider_tools`, which is True.  One whose model may lack tool calling may have an attribute
     `tool_calling`: "none" or "unknown" (see `choose_tool_mode`).
+    `context_window` is the number of tokens that fit, or None.  `finds_tools = False` says that of many tools it is
+    offered the best ones for the question, because it cannot search for them (see `ToolSearch`).
     """
 
     @property

@@ -67,6 +67,7 @@ class LocalModel:
 
     keeps_time = True
     tool_calling = "none"
+    finds_tools = False
 
     def __init__(
         self,
@@ -85,6 +86,14 @@ class LocalModel:
         self._num_ctx = num_ctx
         self._timeout = timeout
         self._options = {"temperature": 0.0, **options}
+
+    @property
+    def context_window(self) -> int | None:
+        """The tokens of the context window; None if the file cannot be read."""
+        try:
+            return self._num_ctx or _choose_window(find_model_file(self._file))
+        except (ModelError, OSError):  # the request itself raises it
+            return None
 
     @property
     def name(self) -> str:
@@ -311,8 +320,12 @@ def _load_engine(path: str, changed_at: int, threads: int, num_ctx: int | None) 
         return _engines[key]
 
 
+def _choose_window(path: str | os.PathLike[str]) -> int:
+    return min(read_context_length(path) or MAX_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS)
+
+
 def _open_engine(path: str, threads: int, num_ctx: int | None) -> _Engine:
-    window = num_ctx or min(read_context_length(path) or MAX_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS)
+    window = num_ctx or _choose_window(path)
     try:
         import xllamacpp
     except ImportError as error:

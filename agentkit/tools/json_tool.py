@@ -93,6 +93,8 @@ class JsonTool(Generic[P, R]):
     egress: bool | None
     readers: Sequence[str] | None
     describe_returns: bool
+    always_offered = False
+    """Whether a search among many tools (`ToolSearch`) offers the tool in each request; a copy does not."""
 
     def __init__(
         self,
@@ -177,6 +179,12 @@ class JsonTool(Generic[P, R]):
     def renamed(self, name: str) -> "JsonTool[P, R]":
         """Return the same tool under another name."""
         return cast("JsonTool[P, R]", self._copy(replace(self._definition, name=name)))
+
+    def offered(self) -> "JsonTool[P, R]":
+        """Return the same tool as one that a search among many tools offers in each request."""
+        copy = cast("JsonTool[P, R]", self._copy(self._definition))
+        copy.always_offered = True
+        return copy
 
     def _copy(self, definition: Definition) -> "JsonTool[..., R]":
         copy: JsonTool[..., R] = JsonTool.__new__(type(self))

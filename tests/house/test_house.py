@@ -30,6 +30,7 @@ FLOORS = [
     ["engine"],
     ["policies", "models", "views"],
     ["sessions"],
+    ["extensions"],
     ["agents", "testing"],
     ["acp", "dbos", "mcp", "telemetry", "web"],
     ["cli"],
@@ -58,6 +59,9 @@ LAZY = {
     "urllib3",
     "certifi",
     "xllamacpp",
+    "numpy",
+    "safetensors",
+    "tokenizers",
     "openapi.tools",
 }
 """What may be imported inside a function: litellm, what is slow to import, and optional extras."""

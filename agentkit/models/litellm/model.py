@@ -299,6 +299,15 @@ class LiteLLMModel:
                 message["ends_turn"] = True
         return reply
 
+    @property
+    def context_window(self) -> int | None:
+        """The tokens of the context window; None if litellm does not know the model."""
+        try:
+            prices = self._resolve_route().prices
+        except ModelError:  # the request itself raises it
+            return None
+        return None if prices is None else prices.max_input_tokens
+
     def worst_case(self, request: Request) -> float | None:
         """Return an upper bound of the request's cost in dollars; None if a price or the reply's limit is unknown.
 

@@ -73,6 +73,12 @@ class Prices:
         found = self.row.get("max_output_tokens") or self.row.get("max_tokens")
         return int(found) if isinstance(found, int | float) else None
 
+    @property
+    def max_input_tokens(self) -> int | None:
+        """The model's context window in tokens; None if the table has no value."""
+        found = self.row.get("max_input_tokens")
+        return int(found) if isinstance(found, int | float) else None
+
     def cost(self, response: Any) -> float | None:
         """Return the dollars of a reply, litellm's object or a dict with its keys; None if unknown."""
         model = response.get("model") or ""

@@ -44,6 +44,7 @@ class OfflineModel:
     """
 
     name = "offline"
+    finds_tools = False
 
     def __init__(self, *, today: Callable[[], datetime.date] = datetime.date.today) -> None:
         self._today = today

@@ -1,0 +1,3 @@
+"""The extensions of this package, one per file: each is one object that an agent is given."""
+
+__all__: list[str] = []
