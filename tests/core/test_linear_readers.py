@@ -37,6 +37,7 @@ from agentkit.policies.text_tool_mode import use_schema_mode, use_text_mode
 from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.lint import lint
+from agentkit.tools.ranking import list_stems
 from agentkit.tools.results.result_text import render_result
 from agentkit.tools.text_calls import find_text_calls
 from agentkit.views.html.markup import render_block
@@ -120,6 +121,7 @@ READERS = {
     "engine.history.repair": read_history,
     "engine.history.tool_calls": read_history,
     "engine.partial_answer": read_pieces(str),
+    "tools.ranking": lambda text: [*list_stems(text)],
     "engine.partial_answer: data": read_pieces(dict[str, list[int]]),
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
     "models.litellm.streams": lambda text: ArgumentPieces().add(text),
