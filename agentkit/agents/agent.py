@@ -260,7 +260,8 @@ class JsonAgent(Generic[T]):
             how: Options of this call: `model`; `session` for another conversation; `answers` to what a paused
                 run waits for, by the ids of `Paused.pending`; `approvals`, the same for decisions about calls alone;
                 `journal` as for the agent;
-                `record`, a file for `replay`; `label` of a query of others; and `RunSettings`.
+                `record`, a file for `replay`; `label` of a query of others; `dry_run=True` to make no calls but
+                those of tools with `effect="read"` (`result.planned` has the others); and `RunSettings`.
 
         Raises:
             RunError: The run has no answer; the error has `history`, `usage` and `result`.

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from ..core.ask_person import PersonAnswer
 from ..core.enclosing import enclosing
-from ..core.errors import RunError
+from ..core.errors import DefinitionError, RunError
 from ..core.flow import Listener, Policy
 from ..core.hints import suggest
 from ..core.labels import USER, Label, with_label
@@ -57,6 +57,8 @@ class RunRequest:
     """The name of the tool that the agent is, where the run is such a call."""
     stored: StoredAnswer | None = None
     """The answer that the run has already given."""
+    is_dry: bool = False
+    """Whether only calls that read are made, see `policies.dry_runs`; no journal has such a run."""
     report: Listener | None = None
     """Gets every event of this run for the enclosing one."""
 
@@ -93,6 +95,7 @@ class RunOptions(RunSettings, total=False):
     journal_errors: JournalErrors | None
     record: str | os.PathLike[str] | None
     label: Label | None
+    dry_run: bool
 
 
 class ResumeOptions(RunSettings, total=False):
@@ -144,10 +147,18 @@ def make_request(agent: Agent, query: Query | None, how: RunOptions, *, stream: 
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
+    is_dry = how.get("dry_run", False)
+    if not isinstance(is_dry, bool):
+        raise DefinitionError(f"dry_run must be True or False, got {is_dry!r:.80}")
+    if session.is_dry and not is_dry:
+        raise RunError("the session is that of a dry run, it cannot be resumed. Run the query without dry_run=True")
+    if is_dry:
+        session = replace(Session.from_dict(deepcopy(session.as_dict())), is_dry=True)
     request = query_request(query, session, how.get("label"), stream=stream)
     if not how:
         return request
     given: dict[str, Any] = {name: how.get(name) for name in ("model", "record")}
+    given["is_dry"] = is_dry
     given["answers"] = join_given(how.get("approvals"), how.get("answers"))
     journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
     return replace(request, journal=journal, settings=_settings_of(how), **given)

@@ -19,6 +19,7 @@ from ..extensions.tool_search import SOME_TOOLS, ToolSearch
 from ..policies.answer_checks import check_answers
 from ..policies.approval import approve
 from ..policies.compaction import compact
+from ..policies.dry_runs import dry_run
 from ..policies.final_request import request_final_answer
 from ..policies.limits import limit
 from ..policies.long_results import truncate_results
@@ -83,6 +84,8 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     ends = spec.text_ends
     loop = agent_loop(backend, tools, run.history, context, begun=session.begun, text_ends=ends, stream=stream)
     policies = policies_of_run(spec, run, session, context, recorded)
+    if request.is_dry:
+        policies = (dry_run(list_handoff_names(spec.handoffs)), *policies)
     flow = apply_policies(loop, policies)
     to_open = [*spec.toolsets, *list_to_open(spec.extensions, context)]
     return _open_before(flow, to_open, run.toolsets) if to_open else flow

@@ -420,7 +420,7 @@ def _setup(spec: AgentSpec, session: Session) -> Setup:
 def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
     """Yield the policies that record or replay a run; they belong outside of all others."""
     session = request.session
-    place = request.journal or spec.journal
+    place = None if request.is_dry else request.journal or spec.journal
     with ExitStack() as stack:
         policies: tuple[Policy, ...] = ()
         if request.replay is not None:

@@ -14,9 +14,9 @@ from ..core.hints import explain_attributes
 from ..core.host import find_versions
 from ..core.labels import Label, join_labels, label_of
 from ..core.lazy_names import display_with
-from ..core.messages import Message, ToolCall, Usage
+from ..core.messages import Message, ToolCall, Usage, calls_of
 from ..tools.arguments.fixes import Repair
-from ..tools.execution.call import ToolResult
+from ..tools.execution.call import NOT_RUN, ToolResult
 from ..tools.results.result_text import render_text
 from .model import ModelReplied
 from .trace import Trace
@@ -87,6 +87,14 @@ class Result(Generic[T]):
     def repairs(self) -> tuple[Repair, ...]:
         """All repairs of tool calls of the run, in the order of the calls."""
         return tuple(repair for result in self.calls for repair in result.repairs)
+
+    @property
+    def planned(self) -> tuple[ToolCall, ...]:
+        """The calls that a dry run (`dry_run=True`) did not make, in the order of the model."""
+        written = [call.id for message in self.messages for call in calls_of(message)]
+        places = {identity: place for place, identity in enumerate(written)}
+        found = (result.call for result in self.calls if result.value is NOT_RUN)
+        return tuple(sorted(found, key=lambda call: places.get(call.id, len(places))))
 
     @property
     def text(self) -> str:

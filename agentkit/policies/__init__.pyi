@@ -20,6 +20,7 @@ from .answer_checks import Material as Material
 from .answer_checks import check_answers as check_answers
 from .approval import approve as approve
 from .compaction import compact as compact
+from .dry_runs import dry_run as dry_run
 from .final_request import request_final_answer as request_final_answer
 from .limits import limit as limit
 from .long_results import truncate_results as truncate_results

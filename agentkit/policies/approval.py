@@ -76,7 +76,7 @@ class _ApprovalPolicy:
         reason = _find_reason(bound)
         decide = self._find_decide()
         function = None if bound.is_answer or isinstance(decide, Person) else decide
-        if bound.problem is not None or not (reason or function):
+        if bound.problem is not None or bound.is_stored or not (reason or function):
             return bound
         decision = self.inputs.take(bound)
         if reason and decision is None:

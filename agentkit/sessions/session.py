@@ -207,6 +207,8 @@ class Session:
     """The name of the model that a function of the agent chose for the last run, "" where it had no such function."""
     journaled: JournaledConversation | None = field(default=None, repr=False)
     """The conversation in a journal, if there is one."""
+    is_dry: bool = field(default=False, repr=False)
+    """Whether it is the copy that a dry run works with; it continues in dry runs only."""
     cancellation: Cancellation = field(default_factory=Cancellation, repr=False)
     _busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _own: list[Message] = field(default_factory=list, repr=False)

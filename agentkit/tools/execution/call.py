@@ -91,6 +91,8 @@ UNKNOWN_OUTCOME = ExceptionInfo(
     "before it is called again.",
     is_own=True,
 )
+NOT_RUN = "Not run (dry run)"
+"""The result of a call that a dry run does not make; the same object in each."""
 ANSWER_RESULT = "The answer was given."
 """The result of the answer's own call, whose arguments already hold the answer."""
 
@@ -164,7 +166,7 @@ class BoundCall:
         origin: The origin of the arguments and of what the tool reads, which gives the label of the result.
         begun: Gets the id of the call when it begins to run; copies of the call share it.
         began_before: Whether the call began in an earlier run, so that it may have had an effect already.
-        is_stored: Whether `run` returns a stored result: the tool is not run.
+        is_stored: Whether `run` returns a result that is there already: the tool is not run, and no person is asked.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
         inside: Make the values that enclose each run of the call, see `core.enclosing`.
         resolved: The call with the values of its references, which a decision is about; None if it has none.
