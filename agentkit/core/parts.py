@@ -209,6 +209,11 @@ def describe_part(part: Mapping[str, Any], name: str = "") -> str:
     return f"[{', '.join(filter(None, [' '.join(filter(None, shown)), f'{size:,} bytes' if size else '']))}]"
 
 
+def describe_unseen(part: Mapping[str, Any]) -> str:
+    """Return the note that stands in the place of a part which the model does not take."""
+    return f"{describe_part(part)[:-1]}: this model cannot see it]"
+
+
 def read_part(part: Mapping[str, Any]) -> tuple[str, int, str]:
     """Return the media type, the size in bytes and the URL of a part; "" and 0 for what it does not have."""
     kind = part.get("type")

@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, Final
 
 from ..core.errors import DefinitionError, ModelError, ModelErrorKind, missing_package
 from ..core.messages import Message, Usage, assistant
+from ..core.parts import describe_unseen
 from ..core.portable import Json
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
 from ..schemas import JsonSchema, rebuild
@@ -177,7 +178,7 @@ def _write_messages(messages: Sequence[Message], *, can_see: bool) -> Iterator[M
     for message in messages:
         content = message.get("content") or ""
         if not can_see and not isinstance(content, str):
-            content = "\n".join(part.get("text") or f"[{part['type']}: this model cannot see it]" for part in content)
+            content = "\n".join(part["text"] if part["type"] == "text" else describe_unseen(part) for part in content)
         role = "user" if message["role"] == "tool" else message["role"]
         if pending is None or pending["role"] != role:
             if pending is not None:

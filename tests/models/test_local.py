@@ -139,7 +139,10 @@ class TestRequest:
     def test_a_text_model_gets_a_note_in_place_of_an_image(self):
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
         seen = user([{"type": "text", "text": "What is this?"}, image])
-        assert self.body([seen])["messages"][0]["content"] == "What is this?\n[image_url: this model cannot see it]"
+        assert (
+            self.body([seen])["messages"][0]["content"]
+            == "What is this?\n[image/png, 3 bytes: this model cannot see it]"
+        )
         assert self.body([seen], can_see=True)["messages"][0]["content"][1] == image
 
     def test_the_lesser_limit_of_the_reply_holds(self):

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...core.errors import ModelError
 from ...core.messages import Message, Usage, user
-from ...core.parts import Part, describe_part, parts_of
+from ...core.parts import Part, describe_part, describe_unseen, parts_of
 from ...core.portable import to_valid_text
 from ...engine.model import Reply
 from .parameters import read_items, remove_prefix, restore_items
@@ -96,7 +96,7 @@ class PartRules:
         texts: list[Part] = [part for part in message["content"] if not any(part is one for one in refused)]
         for part in refused:
             label = describe_part(part)
-            note = f"{label[:-1]}: this model cannot see it]"
+            note = describe_unseen(part)
             places = (place for place, one in enumerate(texts) if one["type"] == "text" and label in one["text"])
             if (place := next(places, None)) is None:
                 texts.append({"type": "text", "text": note})
