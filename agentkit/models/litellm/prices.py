@@ -9,9 +9,11 @@ import hashlib
 import inspect
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import mul
 from typing import Any
 
 from ...core.portable import Json
@@ -48,6 +50,7 @@ class Prices:
     Attributes:
         calculate: litellm's calculator of the cost of a reply; it raises an exception where the price is unknown.
         row: The model's row in litellm's table; {} without one, then the name of the model that replied decides.
+        make_usage: litellm's class of a usage.
         tiers: The service tiers that can apply, by the ends of their columns.
         is_cached_long: Whether prefixes may be cached for an hour.
         choices: The replies that one request asks for.
@@ -58,6 +61,7 @@ class Prices:
 
     calculate: Callable[[Any], float]
     row: Mapping[str, Any] = field(default_factory=dict)
+    make_usage: Callable[..., Any] = dict
     tiers: frozenset[str] = frozenset()
     is_cached_long: bool = False
     choices: int = 1
@@ -66,6 +70,7 @@ class Prices:
     scale: float = 1.0
     _unpriced: set[str] = field(default_factory=set)
     _columns: dict[tuple[str, ...], list[tuple[int, float]]] = field(default_factory=dict)
+    _rates: dict[Any, tuple[float, ...] | None] = field(default_factory=dict)
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -85,11 +90,65 @@ class Prices:
         if model in self._unpriced:
             return None
         try:
-            return self.calculate(response)
+            counts = _count_plainly(response) if self._is_linear else None
+            return self.calculate(response) if counts is None else self._cost_of(response, counts)
         except Exception:  # litellm raises various types for a model that its table does not have
             if not self.row:
                 self._unpriced.add(model)
             return None
+
+    @property
+    def _is_linear(self) -> bool:
+        """Whether the price depends on nothing but the kinds of tokens, the length of the prompt and the tier."""
+        return bool(self.row) and "off_peak_pricing" not in self.row and not self.searches
+
+    def _cost_of(self, response: Any, counts: tuple[int, ...]) -> float:
+        """Return the cost of a reply by the rates of its model, which the calculator gives once.
+
+        They are kept for each length of the prompt from which other columns apply, and used if they give what the
+        calculator gave for the first such reply.
+        """
+        tokens_in = sum(counts[:3])
+        tier = response.get("service_tier") or getattr(response.get("usage"), "service_tier", None)
+        thresholds = [least for least, _ in self._list_all_prices()]
+        crossed = bisect_left(thresholds, tokens_in), bisect_right(thresholds, tokens_in)  # some apply at the threshold
+        key = (response.get("model"), tier, crossed)
+        if key not in self._rates:
+            cost = self.calculate(response)
+            rates = self._find_rates(response.get("model"), tier, tokens_in)
+            is_exact = abs(sum(map(mul, counts, rates)) - cost) <= _ROUNDING * cost
+            self._rates[key] = rates if is_exact and tokens_in else None
+            return cost
+        known = self._rates[key]
+        return self.calculate(response) if known is None else sum(map(mul, counts, known))
+
+    def _list_all_prices(self) -> list[tuple[int, float]]:
+        if () not in self._columns:
+            found = {least for least, _ in self._list_prices(("input_", "output_", "cache_"), only_possible=False)}
+            self._columns[()] = [(least, 0.0) for least in sorted(found)]
+        return self._columns[()]
+
+    def _find_rates(self, model: Any, tier: Any, tokens_in: int) -> tuple[float, ...]:
+        """Return the dollars of a token that is fresh, read from a cache, written into one, replied, and thought."""
+
+        def cost(*counts: int) -> float:
+            fresh, cached, written, replied, thought = counts
+            usage = {
+                "prompt_tokens": fresh + cached + written,
+                "completion_tokens": replied + thought,
+                "total_tokens": sum(counts),
+                "prompt_tokens_details": {"cached_tokens": cached, "cache_creation_tokens": written},
+                "cache_creation_input_tokens": written,
+                "cache_read_input_tokens": cached,
+                "completion_tokens_details": {"reasoning_tokens": thought},
+            }
+            usage = {name: value for name, value in usage.items() if value}
+            return self.calculate({"model": model, "usage": self.make_usage(**usage), "service_tier": tier})
+
+        most = max(tokens_in, 1)
+        plain = cost(most, 0, 0, 0, 0)
+        reading = (plain / most, cost(0, most, 0, 0, 0) / most, cost(0, 0, most, 0, 0) / most)
+        return (*reading, (cost(most, 0, 0, most, 0) - plain) / most, (cost(most, 0, 0, 0, most) - plain) / most)
 
     def max_cost(self, tokens_in: int, tokens_out: int, *, has_audio: bool = False) -> float | None:
         """Return an upper bound in dollars: each token at the highest price that can apply to it; None if unknown."""
@@ -105,13 +164,13 @@ class Prices:
             self._columns[columns] = [*self._list_prices(columns)]
         return max((price for least, price in self._columns[columns] if least <= tokens_in), default=0.0)
 
-    def _list_prices(self, columns: tuple[str, ...]) -> Iterator[tuple[int, float]]:
+    def _list_prices(self, columns: tuple[str, ...], *, only_possible: bool = True) -> Iterator[tuple[int, float]]:
         """Yield each price in the columns that can apply, after the length of a prompt from which it applies."""
         rows = [(0, self.row)]
         rows += [(int(tier.get("range", (0,))[0]), tier) for tier in self.row.get("tiered_pricing") or ()]
         for least, row in rows:
             for column, price in row.items():
-                if column.startswith(columns) and _is_price(price) and self._can_apply(column):
+                if column.startswith(columns) and _is_price(price) and (not only_possible or self._can_apply(column)):
                     mark = _LENGTH_MARK.search(column)
                     yield (int(mark[1]) * (1_000 if mark[2] else 1) if mark else least), float(price)
 
@@ -148,6 +207,7 @@ def find_prices(
     return Prices(
         _make_calculator(litellm, provider, model, options, key, is_fixed=is_fixed),
         row,
+        litellm.Usage,
         tiers=_find_tiers(provider, options.get("service_tier")),
         is_cached_long=is_cached_long or "1h" in _list_ttls(options),
         choices=options["n"] if isinstance(options.get("n"), int) else 1,
@@ -197,6 +257,64 @@ def _make_calculator(
         return cost
 
     return calculate
+
+
+_PLAIN_KEYS = frozenset(
+    {
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "prompt_tokens_details",
+        "completion_tokens_details",
+        "service_tier",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+    }
+)
+_STANDARD_VALUES = {"inference_geo": ("not_available", "global"), "speed": ("standard",)}
+"""Anthropic's fields that do not change the price with these values."""
+_PLAIN_DETAILS = frozenset({"cached_tokens", "text_tokens", "cache_creation_tokens", "cache_write_tokens"})
+_PLAIN_OUTPUT = frozenset({"reasoning_tokens", "text_tokens"})
+_ROUNDING = 1e-9
+
+
+def _count_plainly(response: Any) -> tuple[int, ...] | None:
+    """Return the tokens of a reply by their kinds, see `_find_rates`; None if it has anything else with a price."""
+    usage = response.get("usage")
+    read = _list_values(usage)
+    for name, values in _STANDARD_VALUES.items():
+        if read.get(name) in values:
+            del read[name]
+    if read.keys() - _PLAIN_KEYS or (isinstance(response, dict) and "choices" in response):
+        return None
+    given = _list_values(read.get("prompt_tokens_details"))
+    made = _list_values(read.get("completion_tokens_details"))
+    if _list_values(given.pop("cache_creation_token_details", None)).keys() - {"ephemeral_5m_input_tokens"}:
+        return None
+    if given.keys() - _PLAIN_DETAILS or made.keys() - _PLAIN_OUTPUT or _cites(response):
+        return None
+    cached = given.get("cached_tokens") or 0
+    written = read.get("cache_creation_input_tokens") or 0
+    if written != (given.get("cache_creation_tokens") or given.get("cache_write_tokens") or 0):
+        return None
+    thought = made.get("reasoning_tokens") or 0
+    fresh = (read.get("prompt_tokens") or 0) - cached - written
+    replied = (read.get("completion_tokens") or 0) - thought
+    return None if fresh < 0 or replied < 0 else (fresh, cached, written, replied, thought)
+
+
+def _list_values(part: Any) -> dict[str, Any]:
+    """Return what is set and not zero in a dict or in an object of pydantic."""
+    if part is None:
+        return {}
+    values = part if isinstance(part, dict) else {**vars(part), **(getattr(part, "__pydantic_extra__", None) or {})}
+    return {name: value for name, value in values.items() if value}
+
+
+def _cites(response: Any) -> bool:
+    """Return whether a whole reply cites something, which only a search finds."""
+    choices = () if isinstance(response, dict) else response.choices
+    return any(getattr(getattr(choice, "message", None), "annotations", None) for choice in choices)
 
 
 def find_row(table: Mapping[str, Any], provider: str, model: str) -> tuple[str, Mapping[str, Any]]:

@@ -188,6 +188,27 @@ def test_no_reply_costs_more_than_was_reserved_whatever_the_row_of_the_table(opt
     assert priced > 0.9 * len(rows)
 
 
+def test_rates_that_are_kept_give_what_the_calculator_gives_whatever_the_row_of_the_table() -> None:
+    litellm = load_litellm()
+    chance = random.Random(11)
+    wrong = []
+    kept = 0
+    for key, row in litellm.model_cost.items():
+        if row.get("mode") not in ("chat", "responses") or chance.random() < 0.5:
+            continue
+        provider = row["litellm_provider"]
+        name = key.removeprefix(f"{provider}/")
+        prices = find_prices(litellm, provider, name)
+        for _ in range(3):
+            reply = {"model": name, "usage": make_usage(chance, litellm, is_long=False)}
+            cost = prices.cost(reply)
+            if cost is not None and cost != pytest.approx(prices.calculate(reply), rel=1e-9, abs=1e-12):
+                wrong.append((key, cost, prices.calculate(reply)))
+        kept += any(prices._rates.values())
+    assert wrong == []
+    assert kept > 1_000
+
+
 def make_usage(chance: random.Random, litellm: Any, *, is_long: bool) -> Any:
     tokens_in = chance.choice(LENGTHS)
     tokens_out = chance.randrange(5_000)
