@@ -7,6 +7,7 @@ loop knows all tools.  A model that cannot look for tools is offered the best on
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -23,17 +24,17 @@ from ..engine.model import AskModel, Model
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
-from ..tools.lint import estimate_tokens
 from ..tools.ranking import ToolIndex, describe_tool, list_groups
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OWN_NAMES
 
 FIND_TOOLS = "find_tools"
 MANY_TOOLS = 40
-"""Tools from which on a request offers a part of them."""
+"""The most tools that a request offers all of."""
 SOME_TOOLS = 15
-"""Tools from which on it does so if their schemas take more than `WINDOW_SHARE` of the model's window."""
+"""The most of them if their schemas take more than `WINDOW_SHARE` of the model's window."""
 WINDOW_SHARE = 0.25
+CHARS_PER_TOKEN = 4
 MAX_FOUND = 64
 """Found tools that are offered; the oldest is dropped first."""
 MAX_CHOSEN = 10
@@ -119,7 +120,8 @@ class _Search:
             self.question = question
             search = partial(self.catalog.index.find, question, max(self.settings.limit, MAX_CHOSEN))
             self._add(tool.name for tool in (yield from ask(InThread(search))))
-        found = [name for name in self.found if name in self._catalog.hidden]
+        known = self.context.session_state.get(self.settings.name, {}).get("found", ())
+        found = [name for name in known if name in self._catalog.hidden]
         if self.offered is None or self.offered[0] != found:
             kept = request.tools.filtered(lambda tool: tool.name not in self._catalog.hidden)
             finder = [self.catalog.finder] if can_look else []
@@ -130,11 +132,6 @@ class _Search:
     def _catalog(self) -> Catalog:
         assert self.catalog is not None
         return self.catalog
-
-    @property
-    def found(self) -> list[str]:
-        """The names of the found tools, the oldest first."""
-        return list(self.context.session_state.get(self.settings.name, {}).get("found", ()))
 
     def _add(self, names: Iterable[str]) -> None:
         add_found(self.settings.state(self.context), names)
@@ -149,7 +146,8 @@ class _Search:
             return count > MANY_TOOLS
         if self.window == -1:
             self.window = yield from ask(InThread(lambda: getattr(model, "context_window", None)))
-        return self.window is not None and sum(estimate_tokens(tools).values()) > WINDOW_SHARE * self.window
+        characters = len(json.dumps(tools.schemas("openai"), ensure_ascii=False))
+        return self.window is not None and characters / CHARS_PER_TOKEN > WINDOW_SHARE * self.window
 
     def _bind(self, bound: BoundCall) -> BoundCall:
         """Return a call of `find_tools` or of a tool that was not offered as one that runs."""
