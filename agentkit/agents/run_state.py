@@ -18,7 +18,7 @@ from ..core.flow import Event, Listener
 from ..core.messages import Message, Usage, text_of
 from ..core.threads import Cancellation
 from ..engine.loop import Answer
-from ..engine.model import ModelAsked, ModelReplied, TextDelta
+from ..engine.model import ModelAsked, ModelReplied, TextDelta, ToolCallDelta
 from ..engine.partial_answer import PartialAnswerReader
 from ..engine.result import HandedOver, Result, RunEnded, RunFinished, RunOutcome, RunStarted, SubRun
 from ..engine.trace import Trace
@@ -145,8 +145,16 @@ class Run:
         self.usage = spent.usage
         self.steps = spent.steps
 
-    def watch(self, event: Event) -> Iterator[Event]:
-        """Observe `event` and yield it, after the inner runs that it ends and before the parts of the answer in it."""
+    def watch(self, event: Event) -> Iterable[Event]:
+        """Observe `event` and return it, after the inner runs that it ends and before the parts of the answer in it."""
+        if not event.is_piece:
+            return self._watch_step(event)
+        self.observe(event)
+        if self.partial_answer is None or not isinstance(event, ToolCallDelta):
+            return (event,)
+        return (event, *map(self.observe, self.partial_answer.read(event)))
+
+    def _watch_step(self, event: Event) -> Iterator[Event]:
         events = self.inner.take(event) if isinstance(event, SubRun | ToolFinished) else (event,)
         yield from map(self.observe, events)
         if self.partial_answer is not None:

@@ -99,15 +99,82 @@ def _pump(pieces: Generator[Any, None, None], queue: "SimpleQueue[Any]", abandon
 
 async def alimit_time(pieces: AsyncGenerator[Piece | Signal, None], timer: PieceTimer) -> AsyncGenerator[Piece, None]:
     """Yield `pieces` as `limit_time` does, on the running event loop."""
-    async with aclosing(pieces):
-        while True:
-            async with asyncio.timeout(timer.seconds_left()):
-                while (piece := await anext(pieces, _END)) is Signal.KEEPALIVE:
-                    pass
-            if piece is _END:
-                return
-            if not isinstance(piece, Signal):
-                yield piece
+    watchdog = _Watchdog(timer)
+    try:
+        async with aclosing(pieces):
+            while True:
+                watchdog.begin()
+                try:
+                    while (piece := await anext(pieces, _END)) is Signal.KEEPALIVE:
+                        pass
+                except asyncio.CancelledError:
+                    if watchdog.has_cancelled():
+                        raise TimeoutError from None
+                    raise
+                watchdog.end()
+                if piece is _END:
+                    return
+                if not isinstance(piece, Signal):
+                    yield piece
+    finally:
+        watchdog.stop()
+
+
+class _Watchdog:
+    """Cancels the task that waits for a late piece: one timer of the event loop for all pieces of a reply.
+
+    The timer is not moved with each piece. When it fires too early for the piece that is waited for, it is set again.
+    """
+
+    def __init__(self, timer: PieceTimer) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timer = timer
+        self._handle: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._due = 0.0
+        self._cancelling = 0
+        self._is_late = False
+
+    def begin(self) -> None:
+        """Begin to wait for the next piece, in the current task."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a reply is read in a task of the event loop")
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._due = self._loop.time() + self._timer.seconds_left()
+        if self._handle is None:
+            self._handle = self._loop.call_at(self._due, self._check)
+
+    def end(self) -> None:
+        """End the wait: a piece is there, and the time until the next wait belongs to the reader."""
+        if self._is_late and self._task is not None:  # the task was cancelled, and the piece came nevertheless
+            self._is_late = False
+            self._task.uncancel()
+        self._task = None
+
+    def has_cancelled(self) -> bool:
+        """Return whether the cancellation of the task is the watchdog's own alone; then it is taken back."""
+        if not self._is_late or self._task is None:
+            return False
+        self._is_late = False
+        return self._task.uncancel() <= self._cancelling
+
+    def stop(self) -> None:
+        """Remove the timer."""
+        self._task = None
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _check(self) -> None:
+        self._handle = None
+        if self._task is None:
+            return
+        if self._loop.time() < self._due:
+            self._handle = self._loop.call_at(self._due, self._check)
+            return
+        self._is_late = True
+        self._task.cancel()
 
 
 MAX_REPLY_BYTES = 64 * 2**20

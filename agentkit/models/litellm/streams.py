@@ -8,7 +8,7 @@ ended.
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -323,6 +323,10 @@ class TimedClient:
         return self._litellm.module_level_client.post(*args, **{**named, "timeout": self._timeout})
 
 
+_PROGRESS = (Signal.PROGRESS,)
+_KEEPALIVE = (Signal.KEEPALIVE,)
+
+
 class StreamAssembler:
     """Collect the chunks of one reply."""
 
@@ -346,9 +350,10 @@ class StreamAssembler:
         self._id: str | None = None
         self._has_choices = False
 
-    def add(self, chunk: Any) -> Iterator[Delta | Signal]:
-        """Add a chunk; yield its deltas, then a `Signal` that tells whether it was empty."""
+    def add(self, chunk: Any) -> Sequence[Delta | Signal]:
+        """Add a chunk; return its deltas, or without any a `Signal` that tells whether it was empty."""
         moved = False
+        deltas: list[Delta] = []
         if isinstance(chunk, dict) and "choices" not in chunk:  # litellm's own dict: empty, or the end of the stream
             if chunk.get("is_finished"):
                 self._finish_reason = self._finish_reason or chunk.get("finish_reason") or "stop"
@@ -359,14 +364,13 @@ class StreamAssembler:
                 moved = True
             self._model = self._model or chunk.model
             self._id = self._id or chunk.id
-            self._service_tier = getattr(chunk, "service_tier", None) or self._service_tier
             for choice in (chunk.choices or ())[:1]:
                 moved = moved or not self._has_choices or bool(choice.finish_reason)
                 self._has_choices = True
                 self._finish_reason = choice.finish_reason or self._finish_reason
                 if choice.delta is not None:
-                    yield from self._add_delta(choice.delta)
-        yield Signal.PROGRESS if moved else Signal.KEEPALIVE
+                    deltas += self._add_delta(choice.delta)
+        return deltas or (_PROGRESS if moved else _KEEPALIVE)
 
     def _add_usage(self, usage: Any) -> None:
         if self._usage is not None and not usage.prompt_tokens:  # Anthropic sends the input first, the output last

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from wire_providers import Play, Provider
 
 from agentkit.core.errors import ModelError
 from agentkit.core.messages import user
-from agentkit.engine.model import Request
+from agentkit.engine.model import Request, TextDelta
+from agentkit.models.litellm.limits import PieceTimer, Signal, alimit_time
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
@@ -122,3 +123,49 @@ def test_who_gave_up_a_stream_hangs_up(provider: Provider, play: Play) -> None:
     with SlowServer(keeps_alive) as server:
         failure(play, provider.at(server, timeout=LIMIT), stream=True)
         assert server.lines[0].hung_up.wait()
+
+
+def test_one_timer_of_the_loop_serves_all_pieces_and_waits_of_the_reader_do_not_count() -> None:
+    set_timers: list[float] = []
+
+    async def pieces() -> AsyncGenerator[Any, None]:
+        for number in range(300):
+            await asyncio.sleep(0)
+            yield TextDelta(str(number)) if number % 2 else Signal.KEEPALIVE
+
+    async def read() -> int:
+        loop = asyncio.get_running_loop()
+        real = loop.call_at
+
+        def counted(when: float, *args: Any, **named: Any) -> Any:
+            set_timers.append(when)
+            return real(when, *args, **named)
+
+        loop.call_at = counted
+        return len([piece async for piece in alimit_time(pieces(), PieceTimer(60.0))])
+
+    assert asyncio.run(read()) == 150
+    assert len(set_timers) == 1
+
+
+def test_a_reader_may_take_longer_than_a_piece() -> None:
+    async def pieces() -> AsyncGenerator[Any, None]:
+        for number in range(3):
+            yield TextDelta(str(number))
+        await asyncio.sleep(HANGS)
+
+    found: list[Any] = []
+
+    async def read() -> None:
+        async for piece in alimit_time(pieces(), PieceTimer(0.05)):
+            found.append(piece)
+            await asyncio.sleep(0.1)
+
+    async def is_still_cancelled() -> int:
+        with pytest.raises(TimeoutError):
+            await read()
+        task = asyncio.current_task()
+        return 1 if task is None else task.cancelling()
+
+    assert asyncio.run(is_still_cancelled()) == 0
+    assert len(found) == 3
