@@ -103,12 +103,12 @@ def measure_bfcl(path: str) -> None:
     """Print the share of right rows of BFCL's simple, multiple and irrelevance categories, first 100 rows apart."""
     for category in ("simple_python", "multiple", "irrelevance"):
         counts: Counter[tuple[bool, str]] = Counter()
-        answers = {row["id"]: row["ground_truth"] for row in _read_rows(path, f"possible_answer/BFCL_v4_{category}")}
-        for index, row in enumerate(_read_rows(path, f"BFCL_v4_{category}")):
+        answers = {row["id"]: row["ground_truth"] for row in read_rows(path, f"possible_answer/BFCL_v4_{category}")}
+        for index, row in enumerate(read_rows(path, f"BFCL_v4_{category}")):
             calls = plan(row["question"][0][-1]["content"], row["function"], TODAY)
             expected = answers.get(row["id"], [])
             is_right = len(calls) == len(expected) and all(
-                _is_allowed(*pair) for pair in zip(calls, expected, strict=True)
+                is_allowed(*pair) for pair in zip(calls, expected, strict=True)
             )
             kind = RIGHT if is_right else WRONG if calls else ASKED
             counts[(index < 100, kind)] += 1
@@ -117,7 +117,7 @@ def measure_bfcl(path: str) -> None:
             print(f"BFCL {category}, {rows}: {figures}")
 
 
-def _read_rows(path: str, name: str) -> list[dict[str, Any]]:
+def read_rows(path: str, name: str) -> list[dict[str, Any]]:
     if path.endswith(".whl"):
         try:
             text = zipfile.ZipFile(path).read(f"bfcl_eval/data/{name}.json").decode()
@@ -129,7 +129,7 @@ def _read_rows(path: str, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def _is_allowed(call: Call, truth: Mapping[str, Mapping[str, list[Any]]]) -> bool:
+def is_allowed(call: Call, truth: Mapping[str, Mapping[str, list[Any]]]) -> bool:
     """Return whether a call is one that BFCL allows: each argument has one of the listed values, "" may be left out."""
     ((name, allowed),) = truth.items()
     given = call[1]

@@ -1,15 +1,26 @@
 """Everyday questions over eight tools, answered by a local model: `python benchmarks/local.py [MODEL] [COUNT]`.
 
 A call is right if the first call names the tool and holds the argument; an answer is right if it holds the result.
+
+`python benchmarks/local.py bfcl PATH CATEGORY FIRST END [MODEL]` makes the first request of an agent for rows of the
+Berkeley Function Calling Leaderboard; PATH is as for `everyday.py`, CATEGORY `simple_python` or `multiple`.
 """
 
 # ruff: noqa: ARG001 (the tools have fixed results)
 
+import json
 import sys
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from agentkit import JsonAgent, RunError
+from everyday import is_allowed, read_rows
+
+from agentkit import JsonAgent, JsonTool, RunError, ToolRegistry
+from agentkit.core.messages import calls_of
+from agentkit.engine.model import Reply, Request
+from agentkit.models.local import LocalModel
+from agentkit.policies.text_tool_mode import SchemaCallModel
+from agentkit.tools.final_answer import make_answer_tool
 
 
 def price_of(item: str) -> float:
@@ -118,5 +129,60 @@ def main(model: str = "local/smollm2", count: str = "30") -> None:
     print(f"right tool {tools}, right call {calls}, answer with the result {answers}, repeated calls {repeated}")
 
 
+TYPES = {"dict": "object", "float": "number", "tuple": "array"}
+
+
+def to_json_schema(node: Any) -> Any:
+    """Return a schema of the leaderboard with the types of JSON Schema; "any" is no type."""
+    if isinstance(node, list):
+        return [to_json_schema(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: to_json_schema(value) for key, value in node.items() if (key, value) != ("type", "any")}
+    if isinstance(made.get("type"), str):
+        made["type"] = TYPES.get(made["type"], made["type"])
+    return {key: value for key, value in made.items() if key != "optional"}
+
+
+def make_tools(row: dict[str, Any]) -> dict[str, JsonTool[..., Any]]:
+    """Return the tools of a row by their original names; a name has no dots."""
+    return {
+        one["name"]: JsonTool.from_schema(
+            name=one["name"].replace(".", "_"),
+            description=one["description"],
+            parameters=to_json_schema(one["parameters"]),
+            call=lambda **given: given,
+        )
+        for one in row["function"]
+    }
+
+
+def measure_bfcl(path: str, category: str, first: str, end: str, model: str = "local/smollm2") -> None:
+    answers = {row["id"]: row["ground_truth"] for row in read_rows(path, f"possible_answer/BFCL_v4_{category}")}
+    rows = read_rows(path, f"BFCL_v4_{category}")[int(first) : int(end)]
+    backend = SchemaCallModel(LocalModel(model))
+    right = named = valid = 0
+    began = time.monotonic()
+    for row in rows:
+        tools = make_tools(row)
+        names = {tool.name: name for name, tool in tools.items()}
+        registry = ToolRegistry(*tools.values(), answer=make_answer_tool(str))
+        request = Request([{"role": "user", "content": row["question"][0][-1]["content"]}], registry)
+        replies = [piece for piece in backend.ask(request) if isinstance(piece, Reply)]
+        calls = calls_of(replies[-1].message)
+        valid += bool(calls) and all(registry.bind(call).problem is None for call in calls)
+        made = [(names.get(call.name, ""), json.loads(call.arguments)) for call in calls]
+        truth = answers[row["id"]]
+        named += bool(made) and made[0][0] in truth[0]
+        is_right = len(made) == len(truth) and all(map(is_allowed, made, truth))
+        right += is_right
+        print("right" if is_right else "wrong", made, flush=True)
+    seconds = (time.monotonic() - began) / max(1, len(rows))
+    print(f"{category} {first} to {end}: right {right}, right tool {named}, valid {valid}, {seconds:.1f} s each")
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:2] == ["bfcl"]:
+        measure_bfcl(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

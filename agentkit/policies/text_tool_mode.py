@@ -16,6 +16,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..core.context import RunContext
@@ -24,7 +25,10 @@ from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, around, ask, i
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Delta, Model, Reply, Request, TextDelta, ToolCallDelta
+from ..schemas import JsonSchema, rebuild
 from ..tools.final_answer import takes_text
+from ..tools.json_tool import JsonTool
+from ..tools.ranking import ToolIndex, list_stems
 from ..tools.registry import ToolRegistry
 from ..tools.text_calls import TextCalls, find_text_calls, read_calls, strip_thoughts
 from .retries import OWN_PROMPTS
@@ -315,6 +319,12 @@ def _began_with_text(messages: Sequence[Message]) -> bool:
     return text_of(messages[first + 1]) == REMINDER
 
 
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+"""Separators in numbers, at which a small model ends a number."""
+NEAR_SHARE = 0.8
+"""A tool is offered to a small model if its words suit the question at least so well, compared with the best one's."""
+MAX_ADDED_CHARS = 40
+"""Characters that a text in a call of a small model may have more than the question."""
 LEAD = """\
 Answer the question of the user by calling functions. Reply with JSON. Copy the values from the question. Leave out \
 arguments that the question does not name.
@@ -332,15 +342,18 @@ _EXAMPLES = (
 def _lead_request(request: Request) -> Request:
     """Return a request that leads a small model: two worked examples, one call a reply, and only useful tools.
 
-    A tool that was called since the last answer is not offered again, so no call is repeated; the answer tool is
-    offered when there is a result.
+    The tools are those whose words suit the question about as well as the best one's; where no word does, all of them
+    until there is a result. A tool that was called since the last answer is not offered again, so no call is repeated;
+    the answer tool is offered when there is a result.
     """
     _refuse_provider_tools(request)
     tools = request.tools
     messages = [message for message in request.messages if message["role"] != "system"]
     messages = [message for message in messages if message["role"] != "user" or text_of(message) not in OWN_PROMPTS]
     done = _list_done(messages, tools)
-    left = [tool for tool in tools.own_tools if tool.name not in done]
+    query = next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
+    near = ToolIndex(tools.own_tools, meanings=False).select(query, NEAR_SHARE) or ([] if done else tools.own_tools)
+    left = [tool for tool in near if tool.name not in done]
     if request.tool_choice in tools:
         left = [tool for tool in left if tool.name == request.tool_choice]
     answer = tools.answer if done or not left else None
@@ -348,18 +361,45 @@ def _lead_request(request: Request) -> Request:
     listed = "\n".join(f"{tool.name}({', '.join(tool.parameters['properties'])}): {tool.description}" for tool in left)
     shown = [system(LEAD + listed), *_write_examples(tools.answer)]
     names = tool_names(messages)
-    query = next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
     for message in messages:
         if message["role"] == "tool":
             name = names.get(message["tool_call_id"], "")
             shown.append({"role": "user", "content": f"Result of {name}: {text_of(message)}\nQuestion: {query}"})
         elif calls := calls_of(message):
             shown.append(assistant(_write_object(calls)))
+        elif isinstance(message["content"], str):
+            shown.append({**message, "content": _THOUSANDS.sub("", message["content"])})
         else:
             shown.append(message)
-    return replace(
-        request, messages=shown, tools=ToolRegistry(), tool_choice="auto", reply_schema=offered.call_schema(longest=1)
-    )
+    schema = rebuild(offered.call_schema(longest=1), partial(_narrow_call, query, answer))
+    return replace(request, messages=shown, tools=ToolRegistry(), tool_choice="auto", reply_schema=schema)
+
+
+def _narrow_call(query: str, answer: JsonTool[..., Any] | None, node: JsonSchema) -> JsonSchema:
+    """Return the schema of a call without optional parameters of which the question has no word, and texts bounded."""
+    entry = node.get("properties", {})
+    if not entry.keys() >= {"name", "arguments"} or (answer and entry["name"].get("enum") == [answer.name]):
+        return node
+    arguments = rebuild(entry["arguments"], partial(_bound_text, len(query) + MAX_ADDED_CHARS))
+    required = arguments.get("required", ())
+    stems = set(list_stems(query))
+    arguments["properties"] = {
+        name: inner
+        for name, inner in arguments.get("properties", {}).items()
+        if name in required or not stems.isdisjoint(list_stems(" ".join(_read_words(name, inner))))
+    }
+    return {**node, "properties": {**entry, "arguments": arguments}}
+
+
+def _bound_text(most: int, node: JsonSchema) -> JsonSchema:
+    is_open = node.get("type") == "string" and node.keys().isdisjoint(("enum", "const", "format", "maxLength"))
+    return {**node, "maxLength": most} if is_open else node
+
+
+def _read_words(name: str, schema: JsonSchema) -> Iterator[str]:
+    yield name
+    yield str(schema.get("description", ""))
+    yield from map(str, schema.get("enum", ()))
 
 
 def _list_done(messages: Sequence[Message], tools: ToolRegistry) -> set[str]:

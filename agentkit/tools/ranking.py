@@ -68,11 +68,21 @@ class ToolIndex:
                 scores[place] += 1 / (_FUSION + rank)
         return [self.tools[place] for place in sorted(scores, key=lambda place: (-scores[place], place))[:limit]]
 
-    def _order_by_words(self, query: str) -> list[int]:
+    def select(self, query: str, share: float) -> list[JsonTool[..., Any]]:
+        """Return the tools whose words suit a sentence at least `share` times as well as those of the best one."""
+        scores = self._score_words(query[:MAX_SEARCH_CHARS])
+        least = share * max(scores.values(), default=0.0)
+        return [tool for place, tool in enumerate(self.tools) if place in scores and scores[place] >= least]
+
+    def _score_words(self, query: str) -> dict[int, float]:
         scores: dict[int, float] = defaultdict(float)
         for word in dict.fromkeys(list_stems(query)):
             for place, weight in self._weights.get(word, ()):
                 scores[place] += weight
+        return scores
+
+    def _order_by_words(self, query: str) -> list[int]:
+        scores = self._score_words(query)
         return sorted(scores, key=lambda place: (-scores[place], place))[:_DEPTH]
 
     @cached_property

@@ -41,6 +41,7 @@ def write(*calls):
 
 
 TEA = write(("price_of", {"item": "tea"}))
+ORDERED = write(("order", {"lines": [{"item": "tea"}]}))
 DONE = write(("final_answer", {"text": "3.50 euros"}))
 TOOLS = ToolRegistry(price_of, order, answer=make_answer_tool())
 
@@ -268,7 +269,40 @@ class TestLed:
         world.run(agent, "tea?")
         world.run(agent, "and now?")
         offered = [names_in(request.reply_schema) for request in model.requests]
-        assert offered == [{"price_of", "order"}, {"order", "final_answer"}] * 2
+        assert offered == [{"price_of", "order"}, {"final_answer"}] * 2
+
+    def test_the_tools_whose_words_suit_the_question_are_offered(self, world):
+        model = Small(TEA, DONE, TEA, ORDERED, DONE)
+        agent = JsonAgent(price_of, order, model=model)
+        world.run(agent, "What is the price of tea?")
+        world.run(agent, "Look up the price of an item, tea, and order items")
+        offered = [names_in(request.reply_schema) for request in model.requests]
+        assert offered == [
+            {"price_of"},
+            {"final_answer"},
+            {"price_of", "order"},
+            {"order", "final_answer"},
+            {"final_answer"},
+        ]
+
+    def test_only_parameters_that_the_question_names_are_offered_and_texts_are_bounded(self, world):
+        model = Small(TEA, DONE, TEA, DONE)
+        agent = JsonAgent(price_of, model=model)
+        world.run(agent, "What is the price of tea?")
+        world.run(agent, "What is the price of tea, in which unit?")
+        asked = [request.reply_schema for request in model.requests[::2]]
+        parameters = [
+            schema["properties"]["calls"]["items"]["properties"]["arguments"]["properties"] for schema in asked
+        ]
+        assert [[*each] for each in parameters] == [["item"], ["item", "unit"]]
+        assert parameters[0]["item"]["maxLength"] < 100
+        answered = model.requests[1].reply_schema["properties"]["calls"]["items"]["properties"]["arguments"]
+        assert "maxLength" not in answered["properties"]["text"]
+
+    def test_numbers_are_shown_without_separators(self, world):
+        model = Small(TEA, DONE)
+        world.run(JsonAgent(price_of, model=model), "What is the price of 1,250,000 items, or 3,4?")
+        assert model.requests[0].messages[-1]["content"] == "What is the price of 1250000 items, or 3,4?"
 
     def test_a_call_with_wrong_arguments_is_made_again(self, world):
         model = Small(write(("price_of", {})), TEA, DONE)

@@ -82,3 +82,11 @@ def test_tools_are_described_in_a_line_each_and_in_groups():
         "- mail_* (3): send, list, all",
         "- 4 others: get, weather, convert, currency, book, flight, repair, vehicle",
     ]
+
+
+def test_the_tools_near_the_best_are_selected_in_their_order():
+    tools = [make("read_mail", "Reads a mail."), make("send_mail", "Sends a mail."), make("book_flight", "Books.")]
+    index = ToolIndex(tools, meanings=False)
+    assert index.select("the mail", 0.8) == tools[:2]
+    assert index.select("read the mail", 0.8) == tools[:1]
+    assert index.select("quantum", 0.8) == []
