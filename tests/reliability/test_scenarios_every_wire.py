@@ -106,9 +106,15 @@ def test_silence_is_asked_about_and_ends_typed(play: Play, wire: str):
     assert len(outcome.bodies) <= 12
 
 
-def test_a_text_is_taken_for_the_answer_after_one_reminder(play: Play, wire: str):
-    outcome = play([calls(TEA), "Tea costs 3.5.", "Tea costs 3.5."], wire=wire)
+def test_a_text_after_a_call_is_taken_for_the_answer(play: Play, wire: str):
+    outcome = play([calls(TEA), "Tea costs 3.5."], wire=wire)
     assert outcome.answer == "Tea costs 3.5."
+    assert len(outcome.bodies) == 2
+
+
+def test_a_text_that_announces_more_is_followed_by_one_reminder(play: Play, wire: str):
+    outcome = play([calls(TEA), "Tea costs:", "Tea costs 3.5:"], wire=wire)
+    assert outcome.answer == "Tea costs 3.5:"
     assert len(outcome.bodies) == 3
 
 
