@@ -135,6 +135,7 @@ class ToolsCommand(AgentCommand):
 
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 class JournalPlace(click.Path):

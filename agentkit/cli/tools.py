@@ -16,6 +16,7 @@ from .output import print_text
 from .targets import (
     EXISTING_FILE,
     FILE,
+    FOLDER,
     MCP,
     TOOLS,
     ToolsCommand,
@@ -27,6 +28,7 @@ from .targets import (
 )
 
 _LOCK_HELP = "Lock the tools of the MCP servers in this file instead."
+_SKILLS_HELP = "Lock the skills in this folder instead; may be given several times."
 _OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes instead."
 
 
@@ -139,19 +141,30 @@ def lint_command(named: Sequence[str], targets: Sequence[str], strict: bool, as_
 @click.command("lock", cls=ToolsCommand)
 @TOOLS
 @click.option("--mcp", "config", type=EXISTING_FILE, metavar="FILE", help=_LOCK_HELP)
-@click.option("--file", type=FILE, help="The file with the schemas; default: agentkit.lock.json, or FILE.lock.json.")
+@click.option("--skills", "folders", type=FOLDER, multiple=True, metavar="FOLDER", help=_SKILLS_HELP)
+@click.option(
+    "--file", type=FILE, help="The lock; default: agentkit.lock.json, or FILE.lock.json, or FOLDER.lock.json."
+)
 @click.option("--check", is_flag=True, help="Write nothing; print the changes since the file was written.")
-def lock_command(targets: Sequence[str], config: Path | None, file: Path | None, check: bool) -> None:
+def lock_command(
+    targets: Sequence[str], config: Path | None, folders: Sequence[Path], file: Path | None, check: bool
+) -> None:
     """Write the tools' schemas to a file, or print the changes since then.
 
     With --mcp, the tools are those of the servers: names, descriptions, schemas and hints.  Their lock, mcp.lock.json
     beside mcp.json, is used wherever the servers are: a tool that has changed is refused.
 
-    Exit codes of --check: 0 nothing or compatible changes only, 1 breaking changes (of a server: any changes), 2 wrong
-    usage or no such file.
+    With --skills, what is locked are the descriptions and the files of skills.  Their lock, skills.lock.json beside the
+    folder skills, is used wherever the folder is: a skill that has changed is refused.
+
+    Exit codes of --check: 0 nothing or compatible changes only, 1 breaking changes (of servers and skills: any
+    changes), 2 wrong usage or no such file.
     """
     if config is not None:
         _lock_servers(config, file, check=check)
+        return
+    if folders:
+        _lock_skills(folders, file, check=check)
         return
     file = file or Path("agentkit.lock.json")
     current = agentkit.lock(load_registry(targets))
@@ -181,6 +194,20 @@ def _lock_servers(config: Path, file: Path | None, *, check: bool) -> None:
     except (OSError, agentkit.DefinitionError) as error:
         raise click.UsageError(str(error)) from error
     changes = agentkit.mcp.lock.compare_servers(locked, current)
+    for change in changes:
+        print_text(change)
+    sys.exit(bool(changes))
+
+
+def _lock_skills(folders: Sequence[Path], file: Path | None, *, check: bool) -> None:
+    try:
+        skills = agentkit.Skills(*folders, lock=False)
+        if not check:
+            print_text(f"{skills.write_lock(file)}: {len(skills.skills)} skills")
+            return
+        changes = skills.find_changes(file)
+    except (OSError, agentkit.DefinitionError) as error:
+        raise click.UsageError(str(error)) from error
     for change in changes:
         print_text(change)
     sys.exit(bool(changes))

@@ -45,8 +45,12 @@ def format_lock(locked: Mapping[str, Any]) -> str:
     return json.dumps(locked, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
 
 
-def read_lock(text: str) -> dict[str, Any]:
+def read_lock(text: str, key: str = "tools") -> dict[str, Any]:
     """Parse the text of a lock file.
+
+    Args:
+        text: The text.
+        key: What is locked.
 
     Raises:
         DefinitionError: The text is no lock file, or has another version.
@@ -55,8 +59,8 @@ def read_lock(text: str) -> dict[str, Any]:
         locked = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DefinitionError(f"not a lock file: invalid JSON ({error}). Write it with `agentkit lock`.") from error
-    if not isinstance(locked, dict) or not isinstance(locked.get("tools"), dict):
-        raise DefinitionError('not a lock file: it has no object "tools". Write it with `agentkit lock`.')
+    if not isinstance(locked, dict) or not isinstance(locked.get(key), dict):
+        raise DefinitionError(f'not a lock file: it has no object "{key}". Write it with `agentkit lock`.')
     if locked.get("version") != LOCK_VERSION:
         found = locked.get("version")
         raise DefinitionError(

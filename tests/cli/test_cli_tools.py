@@ -122,6 +122,20 @@ def test_lock_writes_what_check_compares(run, tmp_path):
     assert (unchanged.exit_code, unchanged.stdout) == (0, "")
 
 
+def test_skills_are_locked_and_checked(run, tmp_path):
+    place = tmp_path / "skills" / "refunds"
+    place.mkdir(parents=True)
+    (place / "SKILL.md").write_text("---\nname: refunds\ndescription: Give money back.\n---\nOnce.")
+    result = run("lock", "--skills", "skills")
+    assert (result.exit_code, result.stdout) == (0, f"{tmp_path / 'skills.lock.json'}: 1 skills\n")
+    assert run("lock", "--skills", "skills", "--check").exit_code == 0
+    (place / "more.md").write_text("Twice.")
+    changed = run("lock", "--skills", "skills", "--check")
+    assert (changed.exit_code, changed.stdout) == (1, "refunds: more.md added\n")
+    assert run("lock", "--skills", "missing").exit_code == 2
+    assert run("lock", "--skills", "skills", "--check", "--file", "other.json").exit_code == 2
+
+
 def test_lock_check_tells_breaking_changes_from_compatible_ones(run, tmp_path):
     source = (tmp_path / "mytools.py").read_text()
     (tmp_path / "later.py").write_text(source.replace("a: int, b: int", "a: int | None, b: int, c: int = 0"))
