@@ -181,7 +181,7 @@ def test_a_file_that_became_a_link_is_not_followed(folder, tmp_path):
         chapter._read_files(folder / "refunds", ["rules.md"])
 
 
-def test_unknown_names_and_texts_that_are_none_are_explained(world, folder):
+def test_unknown_names_and_binary_files_are_explained(world, folder):
     (folder / "refunds" / "logo.png").write_bytes(b"\x89PNG\xff")
     texts = read(world, Skills(folder), load("refund"), load("refunds", "rule.md"), load("refunds", "logo.png"))
     assert "there is no skill 'refund'. Did you mean 'refunds'? Skills: invoices, refunds." in texts[0]
@@ -241,7 +241,7 @@ def test_the_instruction_has_what_was_locked(world, folder):
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"version": 1}', '{"version": 1, "skills": {"refunds": 3}}', '{"version": 2, "skills": {}}']
 )
-def test_a_lock_that_is_none_is_named(folder, tmp_path, text):
+def test_a_damaged_lock_is_named(folder, tmp_path, text):
     (tmp_path / "skills.lock.json").write_text(text)
     with pytest.raises(DefinitionError, match=r"skills\.lock\.json: .*agentkit lock --skills"):
         Skills(folder)
