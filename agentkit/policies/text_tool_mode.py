@@ -319,8 +319,8 @@ def _began_with_text(messages: Sequence[Message]) -> bool:
     return text_of(messages[first + 1]) == REMINDER
 
 
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-"""Separators in numbers, at which a small model ends a number."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))(?![^\[\]]*\])")
+"""Separators in numbers, at which a small model ends a number; those in a list in brackets are between numbers."""
 NEAR_SHARE = 0.8
 """A tool is offered to a small model if its words suit the question at least so well, compared with the best one's."""
 MAX_ADDED_CHARS = 40

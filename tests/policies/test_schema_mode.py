@@ -301,8 +301,8 @@ class TestLed:
 
     def test_numbers_are_shown_without_separators(self, world):
         model = Small(TEA, DONE)
-        world.run(JsonAgent(price_of, model=model), "What is the price of 1,250,000 items, or 3,4?")
-        assert model.requests[0].messages[-1]["content"] == "What is the price of 1250000 items, or 3,4?"
+        world.run(JsonAgent(price_of, model=model), "What is the price of 1,250,000 items, or 3,4 or [200,300]?")
+        assert model.requests[0].messages[-1]["content"] == "What is the price of 1250000 items, or 3,4 or [200,300]?"
 
     def test_a_call_with_wrong_arguments_is_made_again(self, world):
         model = Small(write(("price_of", {})), TEA, DONE)
