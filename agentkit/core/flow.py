@@ -9,6 +9,9 @@ effect and may change, repeat, refuse or answer it.  It is a generator itself, s
 call adds `b` as a further layer.  One generator (`_run`) keeps the running generators on a stack: the flow at the
 bottom, above it the handlers at work.  An exception therefore passes few frames on its way from an effect to the
 caller.  An effect that no handler wants costs one table look-up, however many layers there are.
+
+A handler is a generator function.  One that passes most effects on unchanged can be made of plain functions (`Hooks`):
+it costs a generator where it acts, and two function calls where it does not.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import methodcaller
 from types import GeneratorType, TracebackType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -31,12 +35,45 @@ Shown = TypeVar("Shown")
 
 Handler: TypeAlias = Callable[[Any], Generator[Any, Any, Any]]
 Kinds: TypeAlias = type | tuple[type, ...] | None
-Layer: TypeAlias = tuple[Kinds, Handler]
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """A handler of plain functions, for a policy that passes most effects on: no generator runs for these.
+
+    Each function may return a flow in the place of its result, which handles the effect from there on and returns the
+    outcome.
+
+    Attributes:
+        before: Takes the effect and returns the one to pass on.  It may raise an exception.
+        after: Takes the effect as it was passed on and its outcome, and returns the outcome.
+        failed: Takes the effect as it was passed on and the exception in the place of its outcome.  It returns a flow,
+            or None, which raises the exception further.
+    """
+
+    before: Callable[[Any], Any] | None = None
+    after: Callable[[Any, Any], Any] | None = None
+    failed: Callable[[Any, Exception], Flow[Any] | None] | None = None
+    is_called_back: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_called_back", self.after is not None or self.failed is not None)
+
+    def leave(self, effect: Any, outcome: Any, error: Exception | None) -> Any:
+        """Return the outcome, a flow that returns it, or None for an error that is raised further."""
+        if error is not None:
+            return None if self.failed is None else self.failed(effect, error)
+        return outcome if self.after is None else self.after(effect, outcome)
+
+
+Layer: TypeAlias = tuple[Kinds, Handler | Hooks]
+_Entry: TypeAlias = tuple[Any, int, Hooks | None]
+"""A generator at work and its level; or an effect that was passed on, its level, and the hooks that wait for it."""
 
 
 def interpret(
     flow: Generator[Wish, Any, T],
-    handle: Callable[[Any], Generator[Shown, Any, Any]],
+    handle: Callable[[Any], Generator[Shown, Any, Any]] | Hooks,
     only: Kinds = None,
 ) -> Generator[Shown, Any, T]:
     """Run `flow` and pass each effect that it yields to `handle`.
@@ -46,6 +83,7 @@ def interpret(
     Args:
         flow: The generator that yields effects.
         handle: A generator function of one effect.  Its return value is sent to the flow, its exception raised there.
+            Or the `Hooks` that do the same with plain functions.
         only: The type of effect, or types, that `handle` receives; all others are yielded as they are.
 
     Returns:
@@ -84,15 +122,25 @@ class _Layered(Generator[Any, Any, T], Generic[T]):
 def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[Any, Any, T]:
     """Run `flow` under `layers`, the innermost first."""
     top = len(layers)
-    tables: list[dict[type, tuple[Handler, int] | None]] = [{} for _ in range(top)]
-    stack: list[tuple[Generator[Any, Any, Any], int]] = [(flow, 0)]
+    tables = _tables_of(tuple([only for only, _ in layers]))
+    stack: list[_Entry] = [(flow, 0, None)]
     outcome: Any = None
     error: Exception | None = None
     origin: TracebackType | None = None
     try:
         while True:
-            running, level = stack[-1]
+            running, level, hooks = stack[-1]
             try:
+                if hooks is not None:
+                    stack.pop()
+                    next_step = hooks.leave(running, outcome, error)
+                    if type(next_step) is GeneratorType:
+                        stack.append((next_step, level, None))
+                        outcome = None
+                        error = None
+                    elif error is None:
+                        outcome = next_step
+                    continue
                 wish = running.send(outcome) if error is None else running.throw(error)
             except StopIteration as stop:
                 stack.pop()
@@ -103,7 +151,8 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                 error = None
                 continue
             except Exception as raised:
-                stack.pop()
+                if hooks is None:
+                    stack.pop()
                 if raised is not error:
                     origin = raised.__traceback__
                 raised.__traceback__ = origin  # the frames of generators that did not catch it explain nothing
@@ -112,20 +161,35 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                 error = raised
                 continue
             error = None
-            kind = type(wish)
-            table = tables[level]
-            found = table[kind] if kind in table else table.setdefault(kind, _first_layer(layers, level, kind))
             try:
-                if found is None:
-                    outcome = yield wish
-                elif found[1] == top:  # no layer sees what this handler yields
-                    outcome = yield from found[0](wish)
-                else:
+                while True:
+                    table = tables[level]
+                    kind = type(wish)
+                    place = table[kind] if kind in table else table.setdefault(kind, _first_layer(layers, level, kind))
+                    if place is None:
+                        outcome = yield wish
+                        break
+                    handle = layers[place][1]
+                    level = place + 1
+                    if isinstance(handle, Hooks):
+                        if handle.before is not None:
+                            wish = handle.before(wish)
+                        if type(wish) is GeneratorType:
+                            stack.append((wish, level, None))
+                            outcome = None
+                            break
+                        if handle.is_called_back:
+                            stack.append((wish, level, handle))
+                        continue
+                    if level == top:  # no layer sees what this handler yields
+                        outcome = yield from handle(wish)
+                        break
                     outcome = None
-                    handling = found[0](wish)
+                    handling = handle(wish)
                     if type(handling) is not GeneratorType:
-                        _check_generator(handling, found[0], "outcome = yield from ask(effect); return outcome")
-                    stack.append((handling, found[1]))
+                        _check_generator(handling, handle, "outcome = yield from ask(effect); return outcome")
+                    stack.append((handling, level, None))
+                    break
             except Exception as thrown:
                 error = thrown
                 origin = thrown.__traceback__
@@ -143,21 +207,32 @@ def _check_generator(made: object, maker: Callable[..., Any], example: str) -> N
         )
 
 
-def _close(stack: list[tuple[Generator[Any, Any, Any], int]]) -> None:
+def _close(stack: list[_Entry]) -> None:
     """Close the generators from the top of the stack down, each even if another fails to close."""
     if stack:
         try:
-            stack.pop()[0].close()
+            running, _, hooks = stack.pop()
+            if hooks is None:
+                running.close()
         finally:
             _close(stack)
 
 
-def _first_layer(layers: tuple[Layer, ...], level: int, kind: type) -> tuple[Handler, int] | None:
-    """Return the first handler from `level` on that receives effects of type `kind`, and the level above it."""
+@lru_cache(maxsize=256)
+def _tables_of(kinds: tuple[Kinds, ...]) -> tuple[dict[type, int | None], ...]:
+    """Return a table for each level, which all flows under layers of these kinds share and fill.
+
+    It has, by the type of an effect, the place of the first layer from there on that receives it.
+    """
+    return tuple({} for _ in range(len(kinds) + 1))
+
+
+def _first_layer(layers: tuple[Layer, ...], level: int, kind: type) -> int | None:
+    """Return the place of the first layer from `level` on that receives effects of type `kind`."""
     for place in range(level, len(layers)):
-        only, handle = layers[place]
+        only = layers[place][0]
         if only is None or issubclass(kind, only):
-            return handle, place + 1
+            return place
     return None
 
 
@@ -280,11 +355,11 @@ async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
         flow.close()
 
 
-def around(handle: Callable[[Any], Flow[Any]], only: Kinds = None) -> Policy:
+def around(handle: Callable[[Any], Flow[Any]] | Hooks, only: Kinds = None) -> Policy:
     """Return the policy that passes each effect to `handle` and sends the flow what `handle` returns.
 
     Args:
-        handle: A generator function of one effect.  It may yield effects of its own with `ask`.
+        handle: A generator function of one effect.  It may yield effects of its own with `ask`.  Or `Hooks`.
         only: The type of effect, or types, that `handle` receives; all others pass unchanged.
 
     Returns:

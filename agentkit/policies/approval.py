@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ..core.ask_person import Person, PersonAnswer
 from ..core.errors import DENIED, ExceptionInfo
-from ..core.flow import Emit, Flow, Policy, around, ask
+from ..core.flow import Emit, Flow, Hooks, Policy, around, ask
 from ..core.pending import Pending
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -47,19 +47,27 @@ def approve(decide: Decide | Literal["ask"] | None = None, inputs: PendingInputs
     if (outer := Respondent.current().inputs) is not None:
         state.inputs.grants = outer.grants
 
-    def handle(effect: CallTools) -> Flow[Any]:
+    def begin(effect: CallTools) -> CallTools | Flow[list[ToolResult]]:
+        if any(map(state.is_decided, effect.calls)):
+            return decide_calls(effect)
+        return effect.with_calls(state.release(effect.calls, effect.calls))
+
+    def decide_calls(effect: CallTools) -> Flow[list[ToolResult]]:
         decided: list[BoundCall | None] = []
         for bound in effect.calls:
             decided.append((yield from state.decide_call(bound)))
         if None in decided:
             yield from state.ask_person(effect.calls, decided)
         results = yield from ask(effect.with_calls(state.release(effect.calls, decided)))
+        return end(effect, results)
+
+    def end(_: CallTools, results: list[ToolResult]) -> list[ToolResult]:
         for result in results:  # a run that is stopped meanwhile continues with the decisions
             if not result.is_open:
                 state.inputs.forget(result.call.id)
-        return [state.note_edit(result) for result in results]
+        return [state.note_edit(result) for result in results] if state.edited else results
 
-    return around(handle, CallTools)
+    return around(Hooks(begin, end), CallTools)
 
 
 @dataclass
@@ -71,13 +79,23 @@ class _ApprovalPolicy:
     problems: dict[str, str] = field(default_factory=dict)
     edited: dict[str, str] = field(default_factory=dict)
 
+    def is_decided(self, bound: BoundCall) -> bool:
+        """Return whether the call runs only after a decision, of a function or a person."""
+        if bound.problem is not None or bound.is_stored:
+            return False
+        return bool(_find_reason(bound) or self._find_function(bound))
+
+    def _find_function(self, bound: BoundCall) -> Decide | None:
+        """Return the function that decides about each call; None if there is none, or it is the person."""
+        decide = None if bound.is_answer else self._find_decide()
+        return None if isinstance(decide, Person) else decide
+
     def decide_call(self, bound: BoundCall) -> Flow[BoundCall | None]:
         """Return the call as it will run; None if it waits."""
-        reason = _find_reason(bound)
-        decide = self._find_decide()
-        function = None if bound.is_answer or isinstance(decide, Person) else decide
-        if bound.problem is not None or bound.is_stored or not (reason or function):
+        if not self.is_decided(bound):
             return bound
+        reason = _find_reason(bound)
+        function = self._find_function(bound)
         decision = self.inputs.take(bound)
         if reason and decision is None:
             yield from ask(Emit(ApprovalAsked(self._describe(bound), bound.untrusted)))

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from ..core.errors import ModelError
-from ..core.flow import Emit, Flow, Policy, WarningEvent, ask, interpret
+from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.labels import change_delimited
 from ..core.messages import Message, text_of
 from ..engine.history.size import RunningSize, count_characters
@@ -94,26 +94,28 @@ def compact(
         shorteners: dict[str, _RequestShortener] = {}
         begun = 0
 
-        def handle(effect: AskModel) -> Flow[Any]:
+        def begin(effect: AskModel) -> AskModel | Flow[Reply]:
             nonlocal begun
-            messages = effect.request.messages
-            begun = begun or len(messages)
+            begun = begun or len(effect.request.messages)
             name = effect.model.name
-            refused: ModelError | None = None
-            if name not in shorteners:
-                model = known.setdefault(name, ModelWindow())
-                if window is None and model.room is None:
-                    try:
-                        return (yield from ask(effect))
-                    except ModelError as error:
-                        if error.kind != "context":
-                            raise
-                        refused = error
-                pinned = PinnedMessages.of(messages[:begun])
-                shorteners[name] = _RequestShortener(model, window, ShortenedHistory(pinned, measure))
-            return (yield from shorteners[name].ask(effect, refused))
+            if name in shorteners:
+                return shorteners[name].ask(effect)
+            is_unknown = window is None and known.setdefault(name, ModelWindow()).room is None
+            return effect if is_unknown else shortener_of(effect).ask(effect)
 
-        return interpret(flow, handle, AskModel)
+        def find_refusal(effect: AskModel, error: Exception) -> Flow[Reply] | None:
+            if not isinstance(error, ModelError) or error.kind != "context":
+                return None
+            return shortener_of(effect).ask(effect, error)
+
+        def shortener_of(effect: AskModel) -> _RequestShortener:
+            name = effect.model.name
+            model = known.setdefault(name, ModelWindow())
+            pinned = PinnedMessages.of(effect.request.messages[:begun])
+            shorteners[name] = _RequestShortener(model, window, ShortenedHistory(pinned, measure))
+            return shorteners[name]
+
+        return interpret(flow, Hooks(begin, failed=find_refusal), AskModel)
 
     return policy
 

@@ -6,13 +6,12 @@ catches the error, and raises it again if the final request brings no valid answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import LimitExceeded, NoAnswer, RunError, StopReason
-from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
+from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.masking import mask
 from ..core.messages import ToolCall, assistant, text_of, user
 from ..engine.model import AskModel, Reply
@@ -59,7 +58,13 @@ def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
         LimitExceeded | NoAnswer: The final request brought no valid answer; `partial` is the model's last text.  The
             message ends with the last error of a call, which may be the invalid answer's.
     """
-    return lambda flow: interpret(flow, _FinalRequestPolicy(context).handle, (AskModel, CallTools))
+
+    def policy(flow: Flow[Any]) -> Flow[Any]:
+        state = _FinalRequestPolicy(context)
+        asking: Flow[Any] = interpret(flow, Hooks(state.check, state.note_reply, state.end), AskModel)
+        return interpret(asking, Hooks(state.allow_answers, state.note_errors), CallTools)
+
+    return policy
 
 
 @dataclass(slots=True)
@@ -72,32 +77,35 @@ class _FinalRequestPolicy:
     cause: str = ""
     answer: JsonTool[..., Any] | None = None
 
-    def handle(self, effect: Effect[Any]) -> Flow[Any]:
-        if isinstance(effect, CallTools):
-            if self.ending is not None:
-                effect = effect.with_calls(map(self._allow_answer, effect.calls))
-            results: list[ToolResult] = yield from ask(effect)
-            self._note_errors(results)
-            return results
-        if not isinstance(effect, AskModel):
-            return (yield from ask(effect))
+    def allow_answers(self, effect: CallTools) -> CallTools:
+        """Return the calls; after the final request, only one of the answer tool runs."""
+        return effect if self.ending is None else effect.with_calls(map(self._allow_answer, effect.calls))
+
+    def check(self, effect: AskModel) -> AskModel:
+        """Return the request; raise the error that ended the run if the final request was made."""
         if self.ending is not None:
             raise self._failed(self.ending)
-        try:
-            reply: Reply = yield from ask(effect)
-        except (LimitExceeded, NoAnswer) as error:
-            self.ending = error
-        else:
-            self.partial = text_of(reply.message) or self.partial
-            return reply
-        return (yield from self._ask_finally(effect, self.ending))
+        return effect
 
-    def _note_errors(self, results: Sequence[ToolResult]) -> None:
+    def note_reply(self, _: AskModel, reply: Reply) -> Reply:
+        """Store the text of a reply."""
+        self.partial = text_of(reply.message) or self.partial
+        return reply
+
+    def end(self, effect: AskModel, error: Exception) -> Flow[Reply] | None:
+        """Make the final request if the error ends the run."""
+        if not isinstance(error, LimitExceeded | NoAnswer):
+            return None
+        self.ending = error
+        return self._ask_finally(effect, error)
+
+    def note_errors(self, _: CallTools, results: list[ToolResult]) -> list[ToolResult]:
         """Store the last error of a turn."""
         errors = [(result.call.name, str(result.error)) for result in results if result.error is not None]
         causes = [_shorten(f"{name}: {text}") for name, text in errors if not text.startswith("Not run: ")]
         if causes or not errors:  # calls that a limit refused keep the error of the turn before them
             self.cause = causes[-1] if causes else ""
+        return results
 
     def _ask_finally(self, effect: AskModel, ending: LimitExceeded | NoAnswer) -> Flow[Reply]:
         request = effect.request

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, LimitExceeded, ModelError, RunError, StopReason
-from ..core.flow import Effect, Emit, Flow, Policy, Sleep, WarningEvent, ask, interpret
+from ..core.flow import Effect, Emit, Flow, Hooks, Policy, Sleep, WarningEvent, ask, interpret
 from ..core.hints import explain_keywords
 from ..core.messages import Usage
 from ..engine.model import AskModel, Model, Reply, Request
@@ -340,8 +340,8 @@ def limit(
         budget = Budget(own, (*earlier, *(outer.all if outer else ())), taken, clock=clock)
         earlier.insert(0, budget)
         state = LimitPolicy(budget)
-        asking = interpret(flow, state.ask, AskModel)
-        return interpret(asking, state.handle, (WaitForTicket, CallTools, Sleep, Emit))
+        asking: Flow[Any] = interpret(flow, Hooks(state.begin, state.settle, state.fail), AskModel)
+        return interpret(asking, Hooks(state.change, failed=state.fail), (WaitForTicket, CallTools, Sleep, Emit))
 
     return policy
 
@@ -357,40 +357,51 @@ class LimitPolicy:
         self.unpriced: set[str] = set()
         self.priced = [one.limits for one in budget.all if one.limits.dollars is not None]
 
-    def handle(self, effect: Effect[Any]) -> Flow[Any]:
-        if isinstance(effect, WaitForTicket):
-            return (yield from self._ask_in_time(cap_timeout(effect, self.budget.seconds_left(is_last=self.is_last))))
+    def change(self, effect: Effect[Any]) -> Effect[Any]:
+        """Return the effect with the remaining time, and calls with this budget."""
         if isinstance(effect, CallTools):
-            effect = effect.with_calls(map(self._limit_call, effect.calls))
-        elif isinstance(effect, Sleep):
-            effect = Sleep(max(0.0, min(effect.seconds, self.budget.seconds_left(is_last=self.is_last))))
-        elif isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
+            return effect.with_calls(map(self._limit_call, effect.calls))
+        if isinstance(effect, WaitForTicket):
+            return cap_timeout(effect, self.budget.seconds_left(is_last=self.is_last))
+        if isinstance(effect, Sleep):
+            return Sleep(max(0.0, min(effect.seconds, self.budget.seconds_left(is_last=self.is_last))))
+        if isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
             self.is_last = True
-        return (yield from ask(effect))
+        return effect
 
-    def ask(self, effect: AskModel) -> Flow[Reply]:
+    def begin(self, effect: AskModel) -> AskModel | Flow[Reply]:
+        """Return the request with the remaining time; raise the error of a limit that is reached."""
         self._check()
         request = cap_timeout(effect.request, self.budget.seconds_left(is_last=self.is_last))
-        held = 0.0
         if self.priced:
-            request, held = yield from self._hold_dollars(effect.model, request)
+            return self._pay(AskModel(effect.model, request))
+        return effect if request is effect.request else AskModel(effect.model, request)
+
+    def settle(self, _: AskModel, reply: Reply) -> Reply:
+        """Count the usage of a reply."""
+        self.budget.settle(0.0, reply.usage)
+        self.steps += 1
+        return reply
+
+    def fail(self, _: Effect[Any], error: Exception) -> None:
+        """Raise a failure after the deadline as the limit on seconds."""
+        if isinstance(error, ModelError) and self.budget.seconds_left(is_last=self.is_last) <= 0:
+            raise self._exceeded("seconds") from error
+
+    def _pay(self, effect: AskModel) -> Flow[Reply]:
+        """Send a request while its dollars are set aside."""
+        request, held = yield from self._hold_dollars(effect.model, effect.request)
         usage = Usage()
         try:
-            reply: Reply = yield from self._ask_in_time(AskModel(effect.model, request))
+            reply: Reply = yield from ask(AskModel(effect.model, request))
             usage = reply.usage
+        except ModelError as error:
+            self.fail(effect, error)
+            raise
         finally:
             self.budget.settle(held, usage)
         self.steps += 1
         return reply
-
-    def _ask_in_time(self, effect: Effect[Any]) -> Flow[Any]:
-        """Pass the effect on; a failure after the deadline is raised as the limit on seconds."""
-        try:
-            return (yield from ask(effect))
-        except ModelError as error:
-            if self.budget.seconds_left(is_last=self.is_last) > 0:
-                raise
-            raise self._exceeded("seconds") from error
 
     def _check(self) -> None:
         if self.budget.seconds_left(is_last=self.is_last) <= 0:

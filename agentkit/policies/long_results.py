@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import ToolError
-from ..core.flow import Effect, Flow, Policy, ask, interpret
+from ..core.flow import Flow, Hooks, Policy, interpret
 from ..core.labels import UNKNOWN, CallOrigin, Label
 from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall
@@ -128,20 +128,20 @@ def truncate_results(stored: TruncatedResults | None = None, max_result: int | N
             most = max_result if own is None else own
             return bound.change(shorten=partial(truncate_result, most=most, store=store, origin=bound.origin))
 
-        def handle(effect: Effect[Any]) -> Flow[Any]:
-            nonlocal readable, offered
-            if isinstance(effect, CallTools):
-                effect = effect.with_calls(map(truncate, effect.calls))
-            elif isinstance(effect, AskModel):
-                tools = effect.request.tools
-                readable = READ_MORE not in tools
-                if readable and stored.texts and any(not key.startswith("#") for key in stored.texts):
-                    if offered is None or offered[0] is not tools:
-                        offered = tools, tools.merged(reader())
-                    effect = replace(effect, request=replace(effect.request, tools=offered[1]))
-            return (yield from ask(effect))
+        def truncate_calls(effect: CallTools) -> CallTools:
+            return effect.with_calls(map(truncate, effect.calls))
 
-        return interpret(flow, handle, (AskModel, CallTools))
+        def offer(effect: AskModel) -> AskModel:
+            nonlocal readable, offered
+            tools = effect.request.tools
+            readable = READ_MORE not in tools
+            if not (readable and stored.texts and any(not key.startswith("#") for key in stored.texts)):
+                return effect
+            if offered is None or offered[0] is not tools:
+                offered = tools, tools.merged(reader())
+            return replace(effect, request=replace(effect.request, tools=offered[1]))
+
+        return interpret(interpret(flow, Hooks(truncate_calls), CallTools), Hooks(offer), AskModel)
 
     return policy
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from ..core.errors import LimitExceeded, NoAnswer
-from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
+from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.portable import to_canonical_text
 from ..engine.model import AskModel, Model, Reply
 from ..tools.execution.call import BoundCall, ToolResult
@@ -61,23 +61,8 @@ def detect_loops() -> Policy:
     def policy(flow: Flow[Any]) -> Flow[Any]:
         detector = _LoopDetector()
 
-        def handle(effect: Effect[Any]) -> Flow[Any]:
-            if isinstance(effect, AskModel):
-                reply: Reply = yield from ask(detector.limit_tools(effect))
-                detector.count_text(reply)
-                return reply
-            if isinstance(effect, CallTools):
-                if detector.withdrawn:
-                    effect = effect.with_calls(map(detector.refuse_withdrawn, effect.calls))
-                results: list[ToolResult] = yield from ask(effect)
-                known = frozenset(detector.withdrawn)
-                judged = detector.judge(effect.calls, results)
-                if withdrawn := detector.withdrawn - known:
-                    yield from ask(Emit(ToolsWithdrawn(tuple(sorted(withdrawn)))))
-                return judged
-            return (yield from ask(effect))
-
-        return interpret(flow, handle, (AskModel, CallTools))
+        asking: Flow[Any] = interpret(flow, Hooks(detector.limit_tools, detector.count_text), AskModel)
+        return interpret(asking, Hooks(detector.limit_calls, detector.judge), CallTools)
 
     return policy
 
@@ -113,23 +98,28 @@ class _LoopDetector:
         text = f"the run is stuck: {turns} turns in a row brought nothing new, nor did one last request an answer"
         return LimitExceeded(text, reason="stuck")
 
-    def count_text(self, reply: Reply) -> None:
+    def count_text(self, _: AskModel, reply: Reply) -> Reply:
         """Count a reply without calls."""
         self.is_talk = not reply.message.get("tool_calls")
         self.useless += self.is_talk
+        return reply
 
-    def refuse_withdrawn(self, bound: BoundCall) -> BoundCall:
+    def limit_calls(self, effect: CallTools) -> CallTools:
+        """Return the calls; those of withdrawn tools fail."""
+        return effect.with_calls(map(self._refuse_withdrawn, effect.calls)) if self.withdrawn else effect
+
+    def _refuse_withdrawn(self, bound: BoundCall) -> BoundCall:
         """Return the call; one of a withdrawn tool fails."""
         if bound.tool is None or bound.tool.name not in self.withdrawn:
             return bound
         text = f"Not run: {bound.tool.name} is withdrawn, for its calls brought nothing new. {_INSTEAD}"
         return bound.refuse(text)
 
-    def judge(self, calls: tuple[BoundCall, ...], results: list[ToolResult]) -> list[ToolResult]:
+    def judge(self, effect: CallTools, results: list[ToolResult]) -> list[ToolResult] | Flow[list[ToolResult]]:
         """Count the turn if it was useless, and return its results, with a warning if there is one."""
         turn: set[int] = set()
         is_useless = True
-        for bound, result in zip(calls, results, strict=True):
+        for bound, result in zip(effect.calls, results, strict=True):
             marks = _fingerprint(result)
             known = any(mark in earlier for mark in marks for earlier in self.recent)
             is_useless = is_useless and (known or bound.problem is not None)
@@ -139,19 +129,27 @@ class _LoopDetector:
         if self.useless < NOTE_AFTER_TURNS:
             return results
         note = f"[Turn {self.useless} in a row that only repeats what was done, or fails. {_INSTEAD}"
-        if self.useless >= WITHDRAW_AFTER_TURNS:
-            note += self._withdraw(bound.tool for bound in calls)
+        withdrawn: set[str] = set()
+        if self.useless >= WITHDRAW_AFTER_TURNS and (withdrawn := self._withdraw(bound.tool for bound in effect.calls)):
+            note += f" Withdrawn for the rest of this run: {', '.join(sorted(withdrawn))}."
         note += "]"
-        return [replace(result, content=f"{result.content}\n{note}", notes=(*result.notes, note)) for result in results]
+        noted = [
+            replace(result, content=f"{result.content}\n{note}", notes=(*result.notes, note)) for result in results
+        ]
+        return _report_withdrawn(withdrawn, noted) if withdrawn else noted
 
-    def _withdraw(self, tools: Iterable[JsonTool[..., Any] | None]) -> str:
-        """Withdraw these tools, never the answer tool; return a sentence for the model."""
+    def _withdraw(self, tools: Iterable[JsonTool[..., Any] | None]) -> set[str]:
+        """Withdraw these tools, never the answer tool; return the names of those that are new."""
         names = {tool.name for tool in tools if tool is not None and tool is not self.answer} - self.withdrawn
-        if not names:
-            return ""
-        self.withdrawn |= names
-        self.filtered = None
-        return f" Withdrawn for the rest of this run: {', '.join(sorted(names))}."
+        if names:
+            self.withdrawn |= names
+            self.filtered = None
+        return names
+
+
+def _report_withdrawn(names: set[str], results: list[ToolResult]) -> Flow[list[ToolResult]]:
+    yield from ask(Emit(ToolsWithdrawn(tuple(sorted(names)))))
+    return results
 
 
 _INSTEAD = "Do something else, or call final_answer with what is known."

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from ..core.ask_person import Person
 from ..core.enclosing import enclosing
 from ..core.errors import Paused, RunError
-from ..core.flow import Emit, Flow, Policy, around, ask
+from ..core.flow import Emit, Flow, Hooks, Policy, around, ask
 from ..core.host import find_kernel
 from ..core.pending import Answers, CallQuestions, InputRequired, Pending, Question
 from ..tools.execution.call import BoundCall, ToolResult
@@ -48,7 +48,7 @@ def answer_questions(on_question: Respondents = None, inputs: PendingInputs | No
         RunError: The answer of the function does not match the schema of the question.
     """
     state = _QuestionPolicy(Person() if on_question == "ask" else on_question, inputs or PendingInputs())
-    return around(state.handle, CallTools)
+    return around(Hooks(state.begin, state.end, state.fail), CallTools)
 
 
 @dataclass
@@ -58,34 +58,62 @@ class _QuestionPolicy:
     function: OnQuestion | Person | None
     inputs: PendingInputs
 
-    def handle(self, effect: CallTools) -> Flow[Any]:
+    def begin(self, effect: CallTools) -> CallTools | Flow[list[ToolResult]]:
+        """Return the calls as they run; a flow if one of them has asked before."""
+        prepared = effect.with_calls(map(self._prepare, effect.calls))
+        if any(bound.call.id in self.inputs.asking for bound in effect.calls):
+            return self._ask_and_run(prepared)
+        for bound in effect.calls:
+            effect.finished.pop(bound.call.id, None)
+        return prepared
+
+    def end(self, effect: CallTools, done: list[ToolResult]) -> list[ToolResult] | Flow[list[ToolResult]]:
+        """Return the results; a flow if one of the calls asks."""
+        if any(result.is_open for result in done):
+            return self._ask_and_run(effect, done)
+        for result in done:
+            self.inputs.forget(result.call.id)
+        return done
+
+    def fail(self, effect: CallTools, error: Exception) -> Flow[list[ToolResult]] | None:
+        """Emit the questions of the other calls where an agent in one of them pauses."""
+        return self._emit_and_raise(effect, effect.calls, error) if isinstance(error, Paused) else None
+
+    def _ask_and_run(self, effect: CallTools, done: list[ToolResult] | None = None) -> Flow[list[ToolResult]]:
+        """Run the calls until none of them asks what can be answered now; `done` are the results of a first run."""
         results: dict[str, ToolResult] = {}
         unanswered: list[BoundCall] = []
         waiting: Sequence[BoundCall] = effect.calls
         while waiting:
             ready: list[BoundCall] = []
             for bound in waiting:
-                is_ready = bound.call.id not in self.inputs.asking or (yield from self._find_answers(bound))
-                (ready if is_ready else unanswered).append(bound)
+                is_ready = done is not None or bound.call.id not in self.inputs.asking
+                (ready if is_ready or (yield from self._find_answers(bound)) else unanswered).append(bound)
             if not ready:
                 break
-            for bound in ready:
-                effect.finished.pop(bound.call.id, None)
-            try:
-                done = yield from ask(effect.with_calls(map(self._prepare, ready)))
-            except Paused:  # of an agent in one of the calls
-                yield from self._emit_asked([effect.finished.get(bound.call.id) for bound in ready])
-                raise
+            if done is None:
+                for bound in ready:
+                    effect.finished.pop(bound.call.id, None)
+                try:
+                    done = yield from ask(effect.with_calls(ready))
+                except Paused as error:  # of an agent in one of the calls
+                    yield from self._emit_and_raise(effect, ready, error)
+                    raise
             yield from self._emit_asked(done)
             results.update((result.call.id, result) for result in done)
             waiting = [bound for bound in ready if results[bound.call.id].is_open]
             for result in done:
                 if not result.is_open:
                     self.inputs.forget(result.call.id)
+            done = None
         if unanswered:
             calls = [bound.call for bound in unanswered]
             raise make_pause([entry for call in calls for entry in self.inputs.asking[call.id].list_open(call)])
         return [results[bound.call.id] for bound in effect.calls]
+
+    def _emit_and_raise(self, effect: CallTools, calls: Sequence[BoundCall], error: Exception) -> Flow[Any]:
+        yield from self._emit_asked([effect.finished.get(bound.call.id) for bound in calls])
+        raise error
 
     def _emit_asked(self, results: Sequence[ToolResult | None]) -> Flow[None]:
         for result in results:
@@ -147,4 +175,4 @@ class _QuestionPolicy:
 
             return CallQuestions(answered, known, register)
 
-        return bound.within(make).within(lambda: replace(Respondent.current(), function=function))
+        return bound.within(make, lambda: replace(Respondent.current(), function=function))

@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..core.errors import DefinitionError, ModelError
-from ..core.flow import Done, Emit, Event, Flow, Policy, around, ask
+from ..core.flow import Done, Emit, Event, Flow, Hooks, Policy, around, ask
 from ..core.threads import on_cancel
-from ..engine.model import AskModel
+from ..engine.model import AskModel, Reply
 
 Ticket: TypeAlias = "Future[None]"
 
@@ -190,11 +190,13 @@ def throttle(
     limits = (max_concurrency, requests_per_minute)
     _check(*limits)
 
-    def handle(effect: AskModel) -> Flow[Any]:
+    def check(effect: AskModel) -> AskModel | Flow[Reply]:
         name = effect.model.name
         gate = gates.find(name) if limits == (None, None) else gates.open(name, *limits)
-        if gate is None:
-            return (yield from ask(effect))
+        return effect if gate is None else pass_gate(effect, gate)
+
+    def pass_gate(effect: AskModel, gate: Gate) -> Flow[Reply]:
+        name = effect.model.name
         start = time.monotonic()
         ticket = gate.enter()
         try:
@@ -209,7 +211,7 @@ def throttle(
         finally:
             gate.leave(ticket)
 
-    return around(handle, AskModel)
+    return around(Hooks(check), AskModel)
 
 
 def _check(max_concurrency: int | None, requests_per_minute: int | None) -> None:

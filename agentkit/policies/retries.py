@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ..core.errors import ModelError, ModelErrorKind, NoAnswer
-from ..core.flow import Effect, Emit, Flow, Policy, Sleep, WarningEvent, around, ask, interpret
+from ..core.flow import Emit, Flow, Hooks, Policy, Sleep, WarningEvent, around, ask, interpret
 from ..core.messages import Message, assistant, calls_of, text_of, user
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
@@ -77,17 +77,30 @@ def retry(
         clock: Returns the time in seconds.
     """
 
-    def handle(effect: AskModel) -> Flow[Any]:
-        begun = clock()
+    def policy(flow: Flow[Any]) -> Flow[Any]:
+        begun = 0.0
+
+        def begin(effect: AskModel) -> AskModel | Flow[Reply]:
+            nonlocal begun
+            begun = clock()
+            return effect if effect.request.timeout is None else repeat(effect, begun)
+
+        def fail(effect: AskModel, error: Exception) -> Flow[Reply] | None:
+            return repeat(effect, begun, error) if isinstance(error, ModelError) and error.transient else None
+
+        return interpret(flow, Hooks(begin, failed=fail), AskModel)
+
+    def repeat(effect: AskModel, begun: float, error: ModelError | None = None) -> Flow[Reply]:
         timeout = effect.request.timeout
         end = begun + (math.inf if timeout is None else timeout)
         latest = min(begun + max_seconds, end)
         for tries, wait in enumerate((*waits, None), 1):
-            try:
-                request = cap_timeout(effect.request, end - clock())
-                return (yield from ask(effect if timeout is None else AskModel(effect.model, request)))
-            except ModelError as caught:
-                error = caught
+            if error is None:
+                try:
+                    request = cap_timeout(effect.request, end - clock())
+                    return (yield from ask(effect if timeout is None else AskModel(effect.model, request)))
+                except ModelError as caught:
+                    error = caught
             if wait is None:
                 raise _note_tries(error, tries)
             seconds = wait * random.uniform(0.8, 1.2) if error.retry_after is None else error.retry_after
@@ -99,8 +112,10 @@ def retry(
                 raise _note_tries(error, tries)
             yield from ask(Emit(Retrying(error, seconds)))
             yield from ask(Sleep(seconds))
+            error = None
+        raise AssertionError("the last attempt returns or raises")
 
-    return around(handle, AskModel)
+    return policy
 
 
 def _note_tries(error: ModelError, tries: int) -> ModelError:
@@ -217,19 +232,18 @@ def retry_incomplete_replies() -> Policy:
     def policy(flow: Flow[Any]) -> Flow[Any]:
         is_last = False
 
-        def handle(effect: Effect[Any]) -> Flow[Any]:
-            nonlocal is_last
-            if isinstance(effect, AskModel):
-                reply: Reply = yield from ask(effect)
-                if reply.finish_reason != "length" and (reply.message.get("tool_calls") or text_of(reply.message)):
-                    return reply
-                left = {"empty": 0, "cut": 0, "text": 0} if is_last else {**_REPETITIONS}
-                return (yield from _ReplyRequest(effect, left).complete(reply))
-            if isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
-                is_last = True
-            return (yield from ask(effect))
+        def complete(effect: AskModel, reply: Reply) -> Reply | Flow[Reply]:
+            if reply.finish_reason != "length" and (reply.message.get("tool_calls") or text_of(reply.message)):
+                return reply
+            left = {"empty": 0, "cut": 0, "text": 0} if is_last else {**_REPETITIONS}
+            return _ReplyRequest(effect, left).complete(reply)
 
-        return interpret(flow, handle, (AskModel, Emit))
+        def note_end(effect: Emit) -> Emit:
+            nonlocal is_last
+            is_last = is_last or isinstance(effect.event, FinalRequest)
+            return effect
+
+        return interpret(interpret(flow, Hooks(after=complete), AskModel), Hooks(note_end), Emit)
 
     return policy
 
@@ -309,19 +323,20 @@ def retry_echoes(instructions: Sequence[str]) -> Policy:
     """
     own = [*map(_list_words, _list_sentences((*instructions, *OWN_PROMPTS)))]
 
-    def handle(effect: AskModel) -> Flow[Reply]:
+    def check(effect: AskModel, reply: Reply) -> Reply | Flow[Reply]:
+        return ask_again(effect) if _is_echo(reply.message, effect.request, own) else reply
+
+    def ask_again(effect: AskModel) -> Flow[Reply]:
         request = effect.request
-        for is_last in (text_of(request.messages[-1]) == FINAL_PROMPT, True):
-            reply: Reply = yield from ask(effect)
+        if text_of(request.messages[-1]) != FINAL_PROMPT:
+            yield from ask(Emit(ReplyDropped("a repetition of its instruction")))
+            messages = [*request.messages, user(ECHO_PROMPT)]
+            reply: Reply = yield from ask(replace(effect, request=replace(request, messages=messages)))
             if not _is_echo(reply.message, request, own):
                 return reply
-            if is_last:
-                break
-            yield from ask(Emit(ReplyDropped("a repetition of its instruction")))
-            effect = replace(effect, request=replace(request, messages=[*request.messages, user(ECHO_PROMPT)]))
         raise NoAnswer(f"{effect.model.name}: its replies repeat the instruction")
 
-    return around(handle, AskModel)
+    return around(Hooks(after=check), AskModel)
 
 
 def _is_echo(message: Message, request: Request, own: Sequence[str]) -> bool:
@@ -401,8 +416,7 @@ def _iter_descriptions(schema: Any) -> Iterator[str]:
 def raise_refusals() -> Policy:
     """Raise `ModelError` of the kind "refused", with the provider's text, for a refused reply."""
 
-    def handle(effect: AskModel) -> Flow[Reply]:
-        reply: Reply = yield from ask(effect)
+    def check(effect: AskModel, reply: Reply) -> Reply:
         message = reply.message
         reason = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
         if not reason and reply.finish_reason not in _REFUSAL_REASONS:
@@ -413,23 +427,22 @@ def raise_refusals() -> Policy:
         error.partial = text
         raise error
 
-    return around(handle, AskModel)
+    return around(Hooks(after=check), AskModel)
 
 
 def retry_unforced() -> Policy:
     """Repeat a request that forces a call once, with `tool_choice="auto"`, when it is refused."""
 
-    def handle(effect: AskModel) -> Flow[Any]:
-        try:
-            return (yield from ask(effect))
-        except ModelError as caught:
-            error = caught
-        if not _refuses_forcing(effect.request.tool_choice, error):
-            raise error
+    def find_cause(effect: AskModel, error: Exception) -> Flow[Reply] | None:
+        if isinstance(error, ModelError) and _refuses_forcing(effect.request.tool_choice, error):
+            return ask_unforced(effect, error)
+        return None
+
+    def ask_unforced(effect: AskModel, error: ModelError) -> Flow[Reply]:
         yield from ask(Emit(Retrying(error, 0.0)))
         return (yield from ask(replace(effect, request=replace(effect.request, tool_choice="auto"))))
 
-    return around(handle, AskModel)
+    return around(Hooks(failed=find_cause), AskModel)
 
 
 def _refuses_forcing(tool_choice: str, error: ModelError) -> bool:

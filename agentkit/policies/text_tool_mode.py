@@ -21,7 +21,7 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError, ModelError
-from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, around, ask, interpret
+from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, around, ask, interpret
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Delta, Model, Reply, Request, TextDelta, ToolCallDelta
@@ -57,15 +57,16 @@ def run_text_calls(context: RunContext[Any] | None = None) -> Policy:
         context: What tools get injected.
     """
 
-    def handle(effect: AskModel) -> Flow[Any]:
-        reply = yield from ask(effect)
-        if (found := _find_calls(reply, effect.request, context)) is None:
-            return reply
+    def check(effect: AskModel, reply: Reply) -> Reply | Flow[Reply]:
+        found = _find_calls(reply, effect.request, context)
+        return reply if found is None else make_calls(reply, found)
+
+    def make_calls(reply: Reply, found: TextCalls) -> Flow[Reply]:
         calls = [ToolCall("", call.name, call.arguments) for call in found.calls]  # the loop numbers them
         yield from ask(Emit(TextCallFound(tuple(calls))))
         return replace(reply, message={**reply.message, **assistant(found.lead or None, calls)})
 
-    return around(handle, AskModel)
+    return around(Hooks(after=check), AskModel)
 
 
 def _find_calls(reply: Reply, request: Request, context: RunContext[Any] | None) -> TextCalls | None:
@@ -232,7 +233,7 @@ The tools, each with the JSON Schema of its arguments:
 
 def use_schema_mode() -> Policy:
     """Let a model call tools by replies under one JSON Schema over all tools (`Request.reply_schema`)."""
-    return lambda flow: interpret(flow, _SchemaMode(always=True).handle, (AskModel,))
+    return lambda flow: interpret(flow, _SchemaMode(always=True).hooks(), AskModel)
 
 
 def choose_tool_mode() -> Policy:
@@ -241,7 +242,7 @@ def choose_tool_mode() -> Policy:
     A model's attribute `tool_calling` decides: "none", or "unknown" for a model on an address of the user.  A server
     that refuses tools for a model, and an unknown model whose first reply makes no call, gets schema mode from then on.
     """
-    return lambda flow: interpret(flow, _SchemaMode().handle, (AskModel,))
+    return lambda flow: interpret(flow, _SchemaMode().hooks(), AskModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,29 +275,31 @@ class _SchemaMode:
         self._chosen: set[str] = set()
         self._without_schema: set[str] = set()
 
-    def handle(self, effect: Effect[Any]) -> Flow[Any]:
-        if not isinstance(effect, AskModel) or not effect.request.tools:
-            return (yield from ask(effect))
-        name = effect.model.name
-        support = getattr(effect.model, "tool_calling", "native")
-        if not self._always and name not in self._chosen:
-            if support == "none":
-                yield from self._choose(name, "it is known to have no tool calling")
-            elif support == "unknown" and _began_with_text(effect.request.messages):
-                yield from self._choose(name, "its first reply made no tool call")
-        if self._always or name in self._chosen:
-            return (yield from self._ask(effect))
-        try:
-            return (yield from ask(effect))
-        except ModelError as error:
-            if not _REFUSES_TOOLS.search(str(error)):
-                raise
-        yield from self._choose(name, "the server accepts no tools for it")
-        return (yield from self._ask(effect))
+    def hooks(self) -> Hooks:
+        return Hooks(before=self._begin, failed=self._find_refusal)
 
-    def _choose(self, name: str, reason: str) -> Flow[None]:
+    def _begin(self, effect: AskModel) -> AskModel | Flow[Reply]:
+        if not effect.request.tools:
+            return effect
+        if self._always or effect.model.name in self._chosen:
+            return self._ask(effect)
+        support = getattr(effect.model, "tool_calling", "native")
+        if support == "none":
+            return self._choose(effect, "it is known to have no tool calling")
+        if support == "unknown" and _began_with_text(effect.request.messages):
+            return self._choose(effect, "its first reply made no tool call")
+        return effect
+
+    def _find_refusal(self, effect: AskModel, error: Exception) -> Flow[Reply] | None:
+        if effect.request.tools and isinstance(error, ModelError) and _REFUSES_TOOLS.search(str(error)):
+            return self._choose(effect, "the server accepts no tools for it")
+        return None
+
+    def _choose(self, effect: AskModel, reason: str) -> Flow[Reply]:
+        name = effect.model.name
         self._chosen.add(name)
         yield from ask(Emit(SchemaModeUsed(name, reason)))
+        return (yield from self._ask(effect))
 
     def _ask(self, effect: AskModel) -> Flow[Reply]:
         """Ask under the schema; a server that refuses the schema gets the request without it, then and later."""

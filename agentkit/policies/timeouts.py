@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from ..core.flow import Flow, Policy, around, ask
+from ..core.flow import Hooks, Policy, around
 from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
@@ -30,13 +29,13 @@ def limit_tool_time(
     limit = partial(set_timeout, timeout=timeout)
     is_plain = not (sequential or on_caller)
 
-    def handle(effect: CallTools) -> Flow[Any]:
+    def change(effect: CallTools) -> CallTools:
         effect = effect.with_calls(
-            bound if on_caller and runs_in_thread(bound) else limit(bound) for bound in effect.calls
+            [bound if on_caller and runs_in_thread(bound) else limit(bound) for bound in effect.calls]
         )
-        return (yield from ask(effect if is_plain else replace(effect, sequential=sequential, on_caller=on_caller)))
+        return effect if is_plain else replace(effect, sequential=sequential, on_caller=on_caller)
 
-    return around(handle, CallTools)
+    return around(Hooks(change), CallTools)
 
 
 def runs_in_thread(bound: BoundCall) -> bool:
@@ -60,9 +59,9 @@ def limit_reply_time(seconds: float) -> Policy:
     pieces of a streamed reply.
     """
 
-    def handle(effect: AskModel) -> Flow[Any]:
-        if not getattr(effect.model, "keeps_time", False):
-            effect = replace(effect, request=cap_timeout(effect.request, seconds))
-        return (yield from ask(effect))
+    def change(effect: AskModel) -> AskModel:
+        if getattr(effect.model, "keeps_time", False):
+            return effect
+        return replace(effect, request=cap_timeout(effect.request, seconds))
 
-    return around(handle, AskModel)
+    return around(Hooks(change), AskModel)

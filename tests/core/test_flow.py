@@ -6,7 +6,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentkit.core.flow import Done, Emit, Event, Flow, Sleep, adrive, apply_policies, around, ask, drive, interpret
+from agentkit.core.flow import (
+    Done,
+    Emit,
+    Event,
+    Flow,
+    Hooks,
+    Sleep,
+    adrive,
+    apply_policies,
+    around,
+    ask,
+    drive,
+    interpret,
+)
 
 
 @dataclass(frozen=True)
@@ -270,3 +283,93 @@ def test_a_handler_may_take_several_kinds_of_effect(world):
 
     world.drive(apply_policies(flow(), (around(note, (Echo, Emit)), around(note, Sleep))))
     assert seen == ["Echo", "Sleep", "Emit"]
+
+
+def test_hooks_change_the_effect_and_its_outcome_in_their_place_among_the_handlers(world):
+    def adding(letter):
+        def handle(effect):
+            return f"{(yield from ask(Echo(effect.text + letter)))}{letter.upper()}"
+
+        return around(handle)
+
+    def before(effect):
+        return Echo(effect.text + "h")
+
+    def after(effect, outcome):
+        return f"{outcome}<{effect.text}>"
+
+    policies = (adding("1"), around(Hooks(before, after), Echo), adding("2"), around(Hooks(after=after), Echo))
+    assert world.drive(apply_policies(two_words(), policies))[0] == "a1h2<a1h2>2<a1h>1b1h2<b1h2>2<b1h>1"
+
+
+def test_hooks_may_answer_with_a_flow_that_only_the_outer_handlers_see(world):
+    seen = []
+
+    def watch(effect):
+        seen.append(effect.text)
+        return effect
+
+    def replace(effect):
+        return said(effect) if effect.text == "a" else effect
+
+    def repeat(effect, outcome):
+        return said(effect) if outcome == "b" else outcome
+
+    def said(effect):
+        first = yield from ask(Echo(effect.text + "1"))
+        second = yield from ask(Echo(effect.text + "2"))
+        return f"[{first}{second}]"
+
+    policies = (around(Hooks(replace, repeat), Echo), around(Hooks(watch), Echo))
+    assert world.drive(apply_policies(two_words(), policies))[0] == "[a1a2][b1b2]"
+    assert seen == ["a1", "a2", "b", "b1", "b2"]
+
+
+@pytest.mark.parametrize("place", ["before", "after", "failed"])
+def test_an_exception_of_hooks_is_raised_in_the_handlers_below_them(world, place):
+    calls = []
+
+    def raising(*_):
+        calls.append(place)
+        raise KeyError(place)
+
+    def recover(effect, error):
+        return again(error) if isinstance(error, KeyError) else None
+
+    def again(error):
+        return (yield from ask(Emit(Said(f"recovered from {error}"))))
+
+    def flow() -> Flow[str]:
+        return (yield from ask(Echo("a", ValueError("no") if place == "failed" else None)))
+
+    policies = (around(Hooks(failed=recover)), around(Hooks(**{place: raising}), Echo))
+    assert world.drive(apply_policies(flow(), policies))[1][-1] == Said(f"recovered from '{place}'")
+    assert calls == [place]
+
+
+def test_an_error_that_hooks_do_not_handle_reaches_the_caller_with_the_frames_of_its_origin_alone(world):
+    def flow() -> Flow[None]:
+        yield from ask(Echo("a", ValueError("no")))
+
+    def frames(policies):
+        with pytest.raises(ValueError, match="no") as caught:
+            world.drive(apply_policies(flow(), policies))
+        return len(traceback.extract_tb(caught.tb))
+
+    passing = around(Hooks(failed=lambda *_: None), Echo)
+    assert frames((passing,) * 8) == frames((passing,))
+
+
+def test_closing_a_drive_closes_the_flow_below_hooks():
+    closed = []
+
+    def flow() -> Flow[None]:
+        try:
+            yield from ask(Echo("a"))
+        finally:
+            closed.append("flow")
+
+    driver = drive(around(Hooks(after=lambda _, outcome: outcome))(flow()))
+    assert next(driver) == Said("a")
+    driver.close()
+    assert closed == ["flow"]

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 from ...core.enclosing import enclosing
-from ...core.flow import Effect, Flow, Policy, ask, interpret
+from ...core.flow import Flow, Hooks, Policy, interpret
 from ...core.labels import DEVELOPER, CallOrigin, Label, delimit, find_delimiter_id, new_delimiter_id
 from ...core.messages import Message, text_of
 from ...engine.model import AskModel, Reply
@@ -66,14 +66,11 @@ def guard_untrusted(
         chosen = delimiter or new_delimiter_id()
         guard = _Guard(origins, chosen, known, is_strict, inputs or PendingInputs())
 
-        def handle(effect: Effect[Any]) -> Flow[Any]:
-            if isinstance(effect, CallTools):
-                effect = effect.with_calls(map(guard.check_call, effect.calls))
-                return (yield from ask(effect))
-            reply: Reply = yield from ask(effect)
-            return guard.label_reply(reply)
+        def check_calls(effect: CallTools) -> CallTools:
+            return effect.with_calls(map(guard.check_call, effect.calls))
 
-        guarded = interpret(flow, handle, (AskModel, CallTools))
+        checked: Flow[Any] = interpret(flow, Hooks(check_calls), CallTools)
+        guarded: Flow[Any] = interpret(checked, Hooks(after=guard.label_reply), AskModel)
         return guarded if outer is None else _report_label(guarded, guard.origins, outer.origin)
 
     return policy
@@ -141,7 +138,7 @@ class _Guard:
         doubt, values = self.readers.find(bound.call.arguments, tool, is_strict=self.is_strict)
         return bound.hold(doubt, values) if doubt and not self.inputs.grants.cover(tool.name, values) else bound
 
-    def label_reply(self, reply: Reply) -> Reply:
+    def label_reply(self, _: AskModel, reply: Reply) -> Reply:
         """Return a reply with the label of what the model had read, unless that is all trusted."""
         label = self.origins.label
         for name in list_reading_steps(reply.message):

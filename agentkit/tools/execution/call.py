@@ -240,9 +240,9 @@ class BoundCall:
         reasons = "; ".join(filter(None, [self.needs_approval, reason]))
         return self.change(needs_approval=reasons, untrusted=(*self.untrusted, *untrusted))
 
-    def within(self, make: Make) -> "BoundCall":
-        """Return the same call, each run of which the value of `make` encloses."""
-        return self.change(inside=(make, *self.inside))
+    def within(self, *makers: Make) -> "BoundCall":
+        """Return the same call, each run of which the values of `makers` enclose."""
+        return self.change(inside=(*makers, *self.inside))
 
     def change(self, **changes: Any) -> "BoundCall":
         """Return a copy with these fields changed; quicker than `replace`, because policies copy each call often."""
