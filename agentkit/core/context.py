@@ -82,6 +82,12 @@ class RunContext(Generic[Deps]):
         questions = enclosing(CallQuestions)
         return questions.answered if questions else None
 
+    def for_call(self, call: ToolCall) -> "RunContext[Deps]":
+        """Return the context of a call of the run; quicker than `replace`, because each call has its own."""
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self), call=call, origin=CallOrigin())
+        return copied
+
     def say(self, text: str) -> None:
         """Add a user message to the next request; from any thread.  It has the label of the call's result."""
         self.inbox.append(with_label(user(text), self.origin.label))

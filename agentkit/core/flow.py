@@ -59,12 +59,6 @@ class Hooks:
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_called_back", self.after is not None or self.failed is not None)
 
-    def leave(self, effect: Any, outcome: Any, error: Exception | None) -> Any:
-        """Return the outcome, a flow that returns it, or None for an error that is raised further."""
-        if error is not None:
-            return None if self.failed is None else self.failed(effect, error)
-        return outcome if self.after is None else self.after(effect, outcome)
-
 
 Layer: TypeAlias = tuple[Kinds, Handler | Hooks]
 _Entry: TypeAlias = tuple[Any, int, Hooks | None]
@@ -133,7 +127,10 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
             try:
                 if hooks is not None:
                     stack.pop()
-                    next_step = hooks.leave(running, outcome, error)
+                    if error is None:
+                        next_step = outcome if hooks.after is None else hooks.after(running, outcome)
+                    else:
+                        next_step = None if hooks.failed is None else hooks.failed(running, error)
                     if type(next_step) is GeneratorType:
                         stack.append((next_step, level, None))
                         outcome = None

@@ -18,13 +18,13 @@ The rules of the loop, which does no I/O:
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import NoAnswer, Paused
 from ..core.flow import Flow, ask
-from ..core.labels import DEVELOPER, CallOrigin
+from ..core.labels import DEVELOPER
 from ..core.messages import (
     Message,
     ToolCall,
@@ -111,7 +111,7 @@ def agent_loop(
 
 
 def _bind(call: ToolCall, tools: ToolRegistry, context: RunContext[Any], begun: Collection[str]) -> BoundCall:
-    bound = tools.bind(call, replace(context, call=call, origin=CallOrigin()))
+    bound = tools.bind(call, context.for_call(call))
     return bound.change(began_before=True) if call.id in begun else bound
 
 

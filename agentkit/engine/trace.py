@@ -104,34 +104,32 @@ class Trace:
     def note(self, event: Event, place: int = 0) -> None:
         """Record `event`, which happens now; the run has `place` messages."""
         now = time.perf_counter()
-        match event:
-            case ToolStarted(bound):
-                self._calls[bound.call.id] = bound, now
-                return  # its repairs are recorded with the call
-            case ToolFinished(result):
-                call = result.call
-                started, start = self._calls.pop(call.id, (None, now - result.seconds))
-                error = result.error
-                repairs = result.repairs
-                raw = started.raw if started else ""
-                self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs, raw=raw))
-                return
-            case ModelAsked(model):
-                if self._waiting is not None:
-                    self._end_wait(now)
-                self._end_request(now)
-                self._asked = model, now, place
-                return
-            case ModelReplied(reply):
-                self._end_request(now, None, reply.usage)
-                return
-            case _:
-                if (failure := event.ends_request) is not None:
-                    self._end_request(now, failure)
-                if (wait := event.waits_for) == "":
-                    self._end_wait(now)
-                elif wait is not None:
-                    self._waiting = wait, now
+        if isinstance(event, ToolStarted):
+            self._calls[event.call.call.id] = event.call, now
+            return  # its repairs are recorded with the call
+        if isinstance(event, ToolFinished):
+            result = event.result
+            call = result.call
+            started, start = self._calls.pop(call.id, (None, now - result.seconds))
+            error = result.error
+            raw = started.raw if started else ""
+            self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=result.repairs, raw=raw))
+            return
+        if isinstance(event, ModelAsked):
+            if self._waiting is not None:
+                self._end_wait(now)
+            self._end_request(now)
+            self._asked = event.model, now, place
+            return
+        if isinstance(event, ModelReplied):
+            self._end_request(now, None, event.reply.usage)
+            return
+        if (failure := event.ends_request) is not None:
+            self._end_request(now, failure)
+        if (wait := event.waits_for) == "":
+            self._end_wait(now)
+        elif wait is not None:
+            self._waiting = wait, now
         if (text := event.notice) and len(self.notes) < MAX_NOTES:
             self.notes.append(Note(now, text, event.level, place))
 

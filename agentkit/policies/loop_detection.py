@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 from ..core.errors import LimitExceeded, NoAnswer
 from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
@@ -67,13 +67,35 @@ def detect_loops() -> Policy:
     return policy
 
 
+_Outcome: TypeAlias = tuple[str, str, str]
+"""The name of a tool, and what the model reads of a call's result: the text, and the images."""
+
+
+@dataclass(eq=False)
+class _SameOutcome:
+    """The calls of a turn with one outcome; few turns are compared further, so their arguments are parsed then."""
+
+    results: list[ToolResult] = field(default_factory=list)
+
+    @cached_property
+    def has_failed(self) -> bool:
+        return any(result.error is not None for result in self.results)
+
+    @cached_property
+    def arguments(self) -> frozenset[str]:
+        return frozenset(to_canonical_text(result.call.arguments) for result in self.results)
+
+
+_Turn: TypeAlias = dict[_Outcome, _SameOutcome]
+
+
 @dataclass(slots=True)
 class _LoopDetector:
     """The last turns of one run."""
 
     useless: int = 0
     is_talk: bool = False
-    recent: deque[set[int]] = field(default_factory=partial(deque, maxlen=COMPARED_TURNS))
+    recent: deque[_Turn] = field(default_factory=partial(deque, maxlen=COMPARED_TURNS))
     withdrawn: set[str] = field(default_factory=set)
     answer: JsonTool[..., Any] | None = None
     filtered: tuple[ToolRegistry, ToolRegistry] | None = None
@@ -117,13 +139,12 @@ class _LoopDetector:
 
     def judge(self, effect: CallTools, results: list[ToolResult]) -> list[ToolResult] | Flow[list[ToolResult]]:
         """Count the turn if it was useless, and return its results, with a warning if there is one."""
-        turn: set[int] = set()
+        turn: _Turn = {}
         is_useless = True
         for bound, result in zip(effect.calls, results, strict=True):
-            marks = _fingerprint(result)
-            known = any(mark in earlier for mark in marks for earlier in self.recent)
-            is_useless = is_useless and (known or bound.problem is not None)
-            turn |= marks
+            key = _read_outcome(result)
+            is_useless = is_useless and (bound.problem is not None or self._is_known(key, result))
+            turn.setdefault(key, _SameOutcome()).results.append(result)
         self.recent.append(turn)
         self.useless = self.useless + 1 if is_useless else 0
         if self.useless < NOTE_AFTER_TURNS:
@@ -137,6 +158,14 @@ class _LoopDetector:
             replace(result, content=f"{result.content}\n{note}", notes=(*result.notes, note)) for result in results
         ]
         return _report_withdrawn(withdrawn, noted) if withdrawn else noted
+
+    def _is_known(self, outcome: _Outcome, result: ToolResult) -> bool:
+        """Return whether a recent call of the tool had the same result, with the same arguments unless both failed."""
+        found = [turn[outcome] for turn in self.recent if outcome in turn]
+        if result.error is not None and any(earlier.has_failed for earlier in found):
+            return True
+        arguments = to_canonical_text(result.call.arguments) if found else ""
+        return any(arguments in earlier.arguments for earlier in found)
 
     def _withdraw(self, tools: Iterable[JsonTool[..., Any] | None]) -> set[str]:
         """Withdraw these tools, never the answer tool; return the names of those that are new."""
@@ -155,11 +184,5 @@ def _report_withdrawn(names: set[str], results: list[ToolResult]) -> Flow[list[T
 _INSTEAD = "Do something else, or call final_answer with what is known."
 
 
-def _fingerprint(result: ToolResult) -> set[int]:
-    """Return hashes of a call with its result; for a failure, also of the tool with the error alone."""
-    name = result.call.name
-    content = (result.content, repr(result.images) if result.images else "")
-    marks = {hash((name, to_canonical_text(result.call.arguments), content))}
-    if result.error is not None:
-        marks.add(hash((name, content)))
-    return marks
+def _read_outcome(result: ToolResult) -> _Outcome:
+    return result.call.name, result.content, repr(result.images) if result.images else ""
