@@ -348,18 +348,18 @@ def _is_echo(message: Message, request: Request, own: Sequence[str]) -> bool:
     texts = [text_of(message)]
     if calls:
         texts = [text for call in calls if call.name == answer.name for text in _iter_texts(_read_json(call.arguments))]
+    if not (texts := [text for text in texts if _is_long(text)]):
+        return False
     described = [answer.description, *_iter_descriptions(answer.parameters)]
     if takes_text(answer):
         return any(_repeats(text, (*own, *map(_list_words, _list_sentences(described)))) for text in texts)
     # a part of a description that is the user's own may be a valid value: an example, say
     whole = [*map(_list_words, described)]
-    return any(_repeats(text, own) or _list_words(text) in whole for text in texts if _is_long(text))
+    return any(_repeats(text, own) or _list_words(text) in whole for text in texts)
 
 
 def _repeats(text: str, own: Sequence[str]) -> bool:
-    """Return whether a text is a part of an own sentence, or own sentences with little beside them."""
-    if not _is_long(text):
-        return False
+    """Return whether a long text is a part of an own sentence, or own sentences with little beside them."""
     words = _list_words(text)
     rest = words
     for sentence in own:
