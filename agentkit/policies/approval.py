@@ -86,7 +86,7 @@ class _ApprovalPolicy:
         return bool(_find_reason(bound) or self._find_function(bound))
 
     def _find_function(self, bound: BoundCall) -> Decide | None:
-        """Return the function that decides about each call; None if there is none, or it is the person."""
+        """Return the function that decides about each call; None without one, or where the person decides."""
         decide = None if bound.is_answer else self._find_decide()
         return None if isinstance(decide, Person) else decide
 
