@@ -11,12 +11,10 @@ from agentkit import JsonAgent, JsonTool, Paused, tool
 from agentkit.testing import ScriptedModel, call
 from agentkit_tools import ALL_TOOLS, ask_user, get_weather, search_text
 
-IMPORTED = (
-    "import sys, agentkit_tools; print(*(sys.modules.keys() & {'requests', 'ddgs', 'urllib3', 'litellm', 'pydantic'}))"
-)
+IMPORTED = "import sys, agentkit_tools; print(*(sys.modules.keys() & {'requests', 'ddgs', 'urllib3', 'litellm', 'pydantic', 'trafilatura', 'lxml', 'pypdf'}))"
 
 
-def test_the_import_loads_neither_requests_nor_ddgs():
+def test_the_import_loads_no_package_that_only_a_call_needs():
     loaded = subprocess.run(
         [sys.executable, "-c", IMPORTED],
         capture_output=True,

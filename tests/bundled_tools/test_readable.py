@@ -1,9 +1,11 @@
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from timing import takes_at_most
 
-from agentkit_tools.readable import extract_text
+from agentkit_tools.readable import extract_main, extract_text
 
 PAGE = """<!DOCTYPE html>
 <html><head><title>My &amp;
@@ -73,6 +75,88 @@ def test_a_layout_of_nested_tables_keeps_its_rows():
 def test_a_page_made_to_take_long_does_not(piece):
     with takes_at_most(300):
         extract_text(piece * (400_000 // len(piece)))
+
+
+HARD = [
+    *(
+        "<td>",
+        "<p>x ",
+        "<li>a",
+        "<br>",
+        "<p>x</p>",
+        "<a href=x>y",
+        "<a href=/x>y</a> ",
+        "<img alt=a src=/b>",
+        "<div><p>x",
+    ),
+    *("<figure><img alt=a src=/b>", "<table><tr><td>x", "<span>a</span><br>", "<form>", "&#x", "<a ", "<!--", "</"),
+]
+
+
+@pytest.mark.parametrize("piece", HARD, ids=repr)
+def test_the_main_content_of_a_page_made_to_take_long_does_not(piece):
+    extract_main("<p>warm</p>")
+    with takes_at_most(4_000):
+        extract_main(f"<html><body>{piece * (400_000 // len(piece))}", "https://site.example/")
+
+
+SITE = "https://site.example/news/today.html"
+STORY = f"""<html><head><title>A fine page</title></head><body>
+<nav><ul><li><a href="/home">Home page of the site</a></li><li><a href="/shop">Shop</a></li></ul></nav>
+<article><h1>A <em>fine</em> page</h1>
+<figure><img alt="A [grey] cat" data-src="cat.png" src="data:image/gif;base64,x"><figcaption>by Ann</figcaption></figure>
+<p>{"The first paragraph has many words. " * 5}<a href="../other page(2)"> See <b>another</b></a>, and more.</p>
+<p>{"The second has as many words as that. " * 5}<img alt="" src="/dot.gif"><a href="#top">Up</a></p>
+<h2>Data</h2><table><tr><th>Name</th><th>Age</th></tr><tr><td><a href="//x.example/ann">Ann</a></td><td>7</td></tr></table>
+<pre><code>def f():
+    return 1</code></pre><ul><li>one</li><li>two <a href="javascript:go()">three</a></li></ul></article>
+<footer>Imprint and cookies</footer></body></html>"""
+CONTENT = [
+    "# A fine page",
+    "![A [grey] cat](https://site.example/news/cat.png)",
+    "[See another](https://site.example/other%20page%282%29), and more.",
+    "## Data",
+    "[Ann](https://x.example/ann) |",
+    "def f():\n    return 1\n",
+    "- one\n- two three",
+]
+
+
+@pytest.mark.parametrize("text", CONTENT)
+@pytest.mark.parametrize("read", [extract_main, extract_text])
+def test_links_pictures_tables_and_code_become_markdown(read, text):
+    assert text in read(STORY, SITE)
+
+
+@pytest.mark.parametrize("noise", ["Shop", "Imprint", "cookies", "dot.gif", "javascript", "#top"])
+def test_the_main_content_is_without_menus_ornaments_and_footers(noise):
+    assert noise not in extract_main(STORY, SITE)
+
+
+def test_a_page_that_is_a_list_of_links_keeps_them_all():
+    page = "".join(f"<div><a href='/{n}'>Story {n} of today</a></div>" for n in range(200))
+    text = extract_main(f"<html><body>{page}</body></html>", SITE)
+    assert all(f"[Story {n} of today](https://site.example/{n})" in text for n in range(200))
+
+
+def test_without_trafilatura_all_visible_text_is_returned(monkeypatch):
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
+    assert extract_main(STORY, SITE) == extract_text(STORY, SITE)
+
+
+def test_the_symbols_that_mark_links_are_no_way_to_write_one():
+    story = STORY.replace("and more.", "\U0001d300evil\U0001d3010\U0001d302 &#x1d303;0&#x1d302; end")
+    text = extract_main(story, SITE)
+    assert "evil" in text
+    assert "end" in text
+    assert "[evil]" not in text
+    assert not set(text) & set("\U0001d300\U0001d301\U0001d302\U0001d303")
+
+
+def test_relative_links_use_the_base_of_the_page():
+    page = STORY.replace("<head>", '<head><base href="https://other.example/a/">')
+    assert "(https://other.example/a/cat.png)" in extract_main(page, SITE)
+    assert "(https://other.example/a/cat.png)" in extract_text(page, SITE)
 
 
 def test_a_tag_that_does_not_end_within_reason_ends_the_reading():

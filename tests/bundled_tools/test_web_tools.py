@@ -1,4 +1,5 @@
 import json
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -150,6 +151,7 @@ def test_a_page_is_read_as_text(allowed):
         ("text/plain", "a <b> c"),
         ("application/json", json.dumps({"a": [1, 2]})),
         ("application/ld+json; charset=utf-8", '{"a": 1}'),
+        ("application/x-ndjson", '{"a": 1}\n{"a": 2}'),
         ("application/rss+xml", "<rss><title>x</title></rss>"),
         ("text/csv", "a,b\n1,2"),
     ],
@@ -159,7 +161,7 @@ def test_text_and_data_are_passed_as_they_are(allowed, content_type, body):
     assert fetch_page(allowed.url) == body
 
 
-@pytest.mark.parametrize("content_type", ["application/pdf", "image/png", "application/octet-stream", "video/mp4"])
+@pytest.mark.parametrize("content_type", ["image/png", "application/octet-stream", "video/mp4"])
 def test_another_content_type_is_refused_with_its_name(allowed, content_type):
     allowed.answer("/file", b"%PDF", Content_Type=content_type)
     with pytest.raises(ToolError, match=f"/file is not text but {content_type}"):
@@ -207,9 +209,78 @@ def test_bytes_that_are_not_text_are_replaced(allowed):
 
 def test_a_long_page_is_truncated_with_a_note(allowed):
     allowed.answer("/", "x" * 30_000, Content_Type="text/plain")
-    assert fetch_page(allowed.url) == "x" * 20_000 + "\n\n[20,000 of 30,000 characters of the page]"
+    assert (
+        fetch_page(allowed.url) == "x" * 20_000 + "\n\n[20,000 of 30,000 characters of the page; start=20000 reads on]"
+    )
     assert fetch_page(allowed.url, max_characters=5).startswith("xxxxx\n\n[5 of 30,000")
     assert fetch_page(allowed.url, max_characters=30_000) == "x" * 30_000
+
+
+def test_a_long_page_is_read_on_from_an_offset(allowed):
+    text = "".join(f"{number:,} " for number in range(3_000)).strip()
+    allowed.answer("/", text, Content_Type="text/plain")
+    parts = [fetch_page(allowed.url, 5_000, start) for start in range(0, len(text), 5_000)]
+    assert "".join(part.rpartition("\n\n[")[0] for part in parts) == text
+    assert parts[1].endswith(f"\n\n[5,000 to 10,000 of {len(text):,} characters of the page; start=10000 reads on]")
+    assert parts[-1].endswith(f" to {len(text):,} of {len(text):,} characters of the page]")
+    with pytest.raises(ToolError, match=r"has 15,889 characters; start=99999 is after its end"):
+        fetch_page(allowed.url, start=99_999)
+
+
+def make_pdf(*texts):
+    """Return a PDF with a page for each text."""
+    kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(texts)))
+    objects = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        f"<</Type/Pages/Count {len(texts)}/Kids[{kids}]>>",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    for number, text in enumerate(texts):
+        content = f"BT /F 12 Tf 20 700 Td ({text}) Tj ET"
+        objects.append(
+            f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Resources<</Font<</F 3 0 R>>>>/Contents {5 + 2 * number} 0 R>>"
+        )
+        objects.append(f"<</Length {len(content)}>>stream\n{content}\nendstream")
+    body = "%PDF-1.4\n"
+    offsets = []
+    for number, text in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += f"{number} 0 obj{text}\nendobj\n"
+    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    size = len(objects) + 1
+    return f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{len(body)}\n%%EOF"
+
+
+@pytest.mark.parametrize("content_type", ["application/pdf", "application/octet-stream"])
+def test_a_pdf_is_read_page_by_page(allowed, content_type):
+    allowed.answer("/", make_pdf("Hello", "second page"), Content_Type=content_type)
+    assert fetch_page(allowed.url) == "[Page 1 of 2]\n\nHello\n\n[Page 2 of 2]\n\nsecond page"
+
+
+@pytest.mark.parametrize("body", ["%PDF", "%PDF-1.7\nnothing", make_pdf("Hello")[:300]], ids=len)
+def test_a_damaged_pdf_is_reported(allowed, body):
+    allowed.answer("/", body, Content_Type="application/pdf")
+    with pytest.raises(ToolError, match=r"is not a readable PDF|has no text"):
+        fetch_page(allowed.url)
+
+
+def test_a_pdf_over_the_size_limit_is_refused(allowed, monkeypatch):
+    monkeypatch.setenv("AGENTKIT_FETCH_MAX_BYTES", "200")
+    allowed.answer("/", make_pdf("Hello"), Content_Type="application/pdf")
+    with pytest.raises(ToolError, match="is a PDF of more than 200 bytes, which is not read"):
+        fetch_page(allowed.url)
+
+
+def test_a_pdf_without_pypdf_names_what_to_install(allowed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    allowed.answer("/", make_pdf("Hello"), Content_Type="application/pdf")
+    with pytest.raises(ImportError, match="needs the package pypdf for a PDF: pip install pypdf"):
+        fetch_page(allowed.url)
+
+
+def test_links_of_a_page_are_absolute(allowed):
+    allowed.answer("/a/b", "<p>Go <a href='../c'>on</a>", Content_Type="text/html")
+    assert fetch_page(f"{allowed.url}/a/b") == f"Go [on]({allowed.url}/c)"
 
 
 def test_a_page_longer_than_the_size_limit_has_a_note(allowed, monkeypatch):

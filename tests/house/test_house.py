@@ -55,6 +55,8 @@ LAZY = {
     "markdown_it",
     "uvicorn",
     "ddgs",
+    "pypdf",
+    "trafilatura",
     "requests",
     "urllib3",
     "certifi",

@@ -1,7 +1,8 @@
 """Tools for any agent: plain typed functions, written as a user writes them.
 
 `get_weather` needs `requests` and `search_text` needs `ddgs` (`pip install ddgs requests`); both are imported at the
-first call.  `ask_user` is not in `ALL_TOOLS`: with it, a model could pause a run where no person waits.
+first call, as are `trafilatura` and `pypdf`, with which `fetch_page` finds the main content and reads a PDF.
+`ask_user` is not in `ALL_TOOLS`: with it, a model could pause a run where no person waits.
 """
 
 from collections.abc import Callable

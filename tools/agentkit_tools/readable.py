@@ -1,7 +1,32 @@
-"""Extract the visible text of HTML: title, headings, paragraphs, lists and tables."""
+"""Convert HTML to Markdown: the main content of a page, or all its visible text, with links and pictures."""
 
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import quote, urljoin
+
+MIN_MAIN_CHARS = 250
+"""Of a page with a shorter main content, all visible text is returned."""
+MIN_SHARE = 0.08
+"""The part of the visible text that is the main content of an article; in a list of links it is less."""
+MAX_MAIN_CHARS = 1_500_000
+"""Length of a page up to which the main content is searched; of a longer one all visible text is returned."""
+MAX_MAIN_TAGS = 20_000
+MAX_LINK_CHARS = 2_000
+"""A link with a longer URL becomes its text."""
+PICTURE_URLS = ("data-src", "data-original", "src")
+"""Attributes with the URL of a picture; `src` is a placeholder where a script loads the picture."""
+
+_OPEN = "\U0001d300"
+_END = "\U0001d301"
+_CLOSE = "\U0001d302"
+_PICTURE = "\U0001d303"
+_MARKED_LINK = re.compile(f"{_OPEN}([^{_OPEN}{_END}]*){_END}(\\d+){_CLOSE}")
+_MARKED_PICTURE = re.compile(f"{_PICTURE}(\\d+){_CLOSE}")
+_MARKS = re.compile(f"[{_END}{_PICTURE}]\\d+{_CLOSE}|[{_OPEN}{_END}{_CLOSE}{_PICTURE}]")
+"""Rare symbols that keep the place of links and pictures in an extracted text; digits are an index of URLs."""
+_FIRST_LINE = re.compile(r"(\s*(?:#+ |- |\| )?)([^\n]*)")
 
 DROPPED = {"script", "style", "template", "noscript", "nav", "footer", "svg", "iframe", "object", "button", "select"}
 """Elements that are skipped with their content."""
@@ -19,18 +44,139 @@ MAX_TAG_CHARS = 1_000_000
 """The parser scans an unfinished tag again with each chunk; a page that never closes a tag would take minutes."""
 
 
-def extract_text(html: str, max_tag_chars: int = MAX_TAG_CHARS) -> str:
-    """Return the text of an HTML page.
+def extract_main(html: str, url: str = "") -> str:
+    """Return the main content of an HTML page as Markdown, without menus, banners and footers.
 
     Args:
         html: The page.
+        url: The page's URL, to which its links are relative.
+
+    Returns:
+        The title first. All visible text as by `extract_text` if trafilatura is not installed or finds next to nothing,
+        or if the page is too long.
+    """
+    if len(html) <= MAX_MAIN_CHARS and html.count("<") <= MAX_MAIN_TAGS:
+        main = _find_main(html, url)
+        if len(main) >= MIN_MAIN_CHARS:
+            return main
+    return extract_text(html, url)
+
+
+def _find_main(html: str, url: str) -> str:
+    """Return the main content with the title, or "" where trafilatura does not find it."""
+    try:
+        from trafilatura import bare_extraction, load_html
+        from trafilatura.xml import xmltotxt
+    except ImportError:
+        return ""
+    try:
+        tree = load_html(_MARKS.sub("", html))
+        if tree is None:
+            return ""
+        visible = _count_visible(tree)
+        title = " ".join((tree.findtext(".//title") or "").split())
+        urls = _mark_links(tree, url)
+        found: Any = bare_extraction(tree, output_format="txt", include_comments=False, include_formatting=False)
+        if found is None:
+            return ""
+        for heading in found.body.iter("head"):
+            heading.text = f"{'#' * int(heading.get('rend', 'h2')[1:])} {heading.text or ''}"
+        for code in found.body.iter("code"):
+            if "\n" in (code.text or ""):
+                code.text = f"\n```\n{code.text}\n```\n"
+        text = xmltotxt(found.body, False)
+    except Exception:  # of a library, about a page that anyone wrote: all visible text is still readable
+        return ""
+    if len(_MARKS.sub("", text)) < MIN_SHARE * visible:
+        return ""
+    text = _MARKED_LINK.sub(lambda mark: _format_marked(mark[1], urls[int(mark[2])]), text)
+    text = _MARKED_PICTURE.sub(lambda mark: urls[int(mark[1])], text)
+    text = _MARKS.sub("", text).strip()
+    return text if not title or f"# {title}\n" in text else f"{title}\n\n{text}"
+
+
+def _count_visible(tree: Any) -> int:
+    """Count the characters of the visible text."""
+    texts = tree.xpath("//body//text()[not(parent::script or parent::style or parent::noscript)]")
+    return sum(len(" ".join(text.split())) for text in texts)
+
+
+def _mark_links(tree: Any, url: str) -> Sequence[str]:
+    """Write marks around links and in the place of pictures, as text that every way of extraction keeps.
+
+    Returns:
+        The URL of each link and the Markdown of each picture, by the number in its mark.
+    """
+    found: list[str] = []
+    base = to_absolute(tree.xpath("string(//base/@href)"), url) or url
+    for figure in tree.iter("figure"):  # trafilatura drops figures
+        if figure.find(".//img[@alt]") is not None and figure.find(".//table") is None:
+            figure.tag = "p"
+            for caption in figure.findall(".//figcaption"):
+                caption.clear(keep_tail=True)
+    for picture in tree.iter("img"):
+        if shown := format_picture(picture.attrib, base):
+            picture.tail = f"{_PICTURE}{len(found)}{_CLOSE}{picture.tail or ''}"
+            found.append(shown)
+    for link in tree.iter("a"):
+        target = to_absolute(link.get("href"), base)
+        if target and link.text_content().strip():
+            end = f"{_END}{len(found)}{_CLOSE}"
+            link.text = _OPEN + (link.text or "")
+            if len(link):
+                link[-1].tail = (link[-1].tail or "") + end
+            else:
+                link.text += end
+            found.append(target)
+    return found
+
+
+def _format_marked(text: str, target: str) -> str:
+    """Return a link on the first line of its text that is not empty."""
+    return _FIRST_LINE.sub(lambda line: line[1] + format_link(" ".join(line[2].split()), target), text, count=1)
+
+
+def format_link(text: str, target: str) -> str:
+    """Return a Markdown link, with the spaces around its text outside."""
+    shown = text.strip()
+    return text.replace(shown, f"[{shown}]({target})") if shown else text
+
+
+def format_picture(attributes: Any, base: str) -> str:
+    """Return the Markdown of a picture with a text and a URL; "" of another one, which is an ornament."""
+    text = " ".join((attributes.get("alt") or "").split())
+    sources = (to_absolute(attributes.get(name), base) for name in PICTURE_URLS)
+    source = next(filter(None, sources), "") if text else ""
+    return f"![{text}]({source})" if source else ""
+
+
+def to_absolute(address: str | None, base: str) -> str:
+    """Return a URL on the web, without spaces and parentheses; "" for a place on the page itself and other schemes."""
+    address = (address or "").strip()
+    if not address or address.startswith("#"):
+        return ""
+    try:
+        full = urljoin(base, address)
+    except ValueError:
+        return ""
+    if len(full) > MAX_LINK_CHARS or not full.startswith(("http://", "https://")):
+        return ""
+    return quote(full, safe="%/:=&?~#+!$,;'@*[]", errors="replace")
+
+
+def extract_text(html: str, url: str = "", max_tag_chars: int = MAX_TAG_CHARS) -> str:
+    """Return all visible text of an HTML page as Markdown.
+
+    Args:
+        html: The page.
+        url: The page's URL, to which its links are relative.
         max_tag_chars: The length of an unfinished tag at which the parsing ends.
 
     Returns:
         The title first; headings begin with `#`, list items with `-`, and table cells are separated by `|`.
     """
     html = html.replace("<![", "<!")  # html.parser raises AssertionError on an unknown marked section
-    reader = _Reader()
+    reader = _Reader(url)
     for start in range(0, len(html), CHUNK_CHARS):
         reader.feed(html[start : start + CHUNK_CHARS])
         if len(reader.rawdata) > max_tag_chars:
@@ -43,8 +189,11 @@ def extract_text(html: str, max_tag_chars: int = MAX_TAG_CHARS) -> str:
 class _Reader(HTMLParser):
     """Collect the lines of a page."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
         super().__init__(convert_charrefs=True)
+        self._base = url
+        self._link = ""  # the URL of the open link; its text begins with the part `_link_start` of the line
+        self._link_start = 0
         self._title: list[str] = []
         self._lines: list[str] = []
         self._line: list[str] = []  # the parts of the current line
@@ -60,13 +209,22 @@ class _Reader(HTMLParser):
         lines = self._lines if f"# {title}" in self._lines else [title, "", *self._lines]
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
-    def handle_starttag(self, tag: str, _attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._dropped or tag in DROPPED:
             self._dropped = self._dropped or tag
             self._depth += tag == self._dropped
         elif tag == "title":
             self._in_title = True
+        elif tag == "base":
+            self._base = to_absolute(dict(attrs).get("href"), self._base) or self._base
+        elif tag == "a":
+            self._end_link()
+            self._link = "" if self._in_pre else to_absolute(dict(attrs).get("href"), self._base)
+            self._link_start = len(self._line)
+        elif tag == "img":
+            self._line.append(format_picture(dict(attrs), self._base))
         elif tag in ("td", "th"):
+            self._end_link()
             self._cells += 1
             self._line.append(" | " if self._cells > 1 else " ")
             self._in_cell = True
@@ -75,9 +233,9 @@ class _Reader(HTMLParser):
             self._mark = MARKS.get(tag, self._mark)
             self._in_pre = self._in_pre or tag == "pre"
 
-    def handle_startendtag(self, tag: str, _attrs: object) -> None:
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in DROPPED:  # <svg/> is empty; on HTML's own elements the slash has no meaning
-            self.handle_starttag(tag, _attrs)
+            self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
         if self._dropped:
@@ -85,7 +243,10 @@ class _Reader(HTMLParser):
             self._dropped = self._dropped if self._depth else ""
         elif tag == "title":
             self._in_title = False
+        elif tag == "a":
+            self._end_link()
         elif tag in ("td", "th"):
+            self._end_link()
             self._in_cell = False
         else:
             self._separate(tag)
@@ -118,7 +279,16 @@ class _Reader(HTMLParser):
             self._cells = 0
             self._in_cell = False
 
+    def _end_link(self) -> None:
+        """Write the open link around its text in the line, if it has one."""
+        if self._link:
+            text = "".join(self._line[self._link_start :])
+            self._line[self._link_start :] = [format_link(text, self._link)]
+            self._link = "" if text.strip() else self._link
+
     def _end_line(self) -> None:
+        self._end_link()
+        self._link_start = 0
         line = "".join(self._line)
         line = line.rstrip() if self._in_pre else " ".join(line.split())
         if line.strip("| "):

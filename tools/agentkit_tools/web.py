@@ -1,18 +1,20 @@
 """Search the web, and read a page."""
 
 import codecs
+import io
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from agentkit import ToolError
-from agentkit.http import Download, download, is_public_url, settings
+from agentkit.http import Download, FetchSettings, download, is_public_url, settings
 from agentkit.tools import run_within, truncate
 
 from .declarations import declare
-from .readable import extract_text
+from .readable import extract_main
 
 MAX_ENGINE_SECONDS = 5
 """Time for one search engine; ddgs asks further engines if there are too few results."""
@@ -24,6 +26,7 @@ MAX_TITLE_CHARS = 200
 MAX_SNIPPET_CHARS = 500
 MAX_URL_CHARS = 2_000
 """A result with a longer address is skipped."""
+MAX_PDF_PAGES = 500
 
 _CHARSETS = re.compile(
     r"utf_?(7|8|8_sig|16|16_[lb]e|32|32_[lb]e)|ascii|latin_1|iso8859_\d+|cp\d+|koi8_\w|mac_\w+|hz|kz1048|ptcp154|tis_620|"
@@ -86,39 +89,82 @@ def find_pages(query: str, max_results: int = 5, seconds: float = MAX_SEARCH_SEC
 
 
 @declare(effect="read", trust="untrusted", egress=True)
-def fetch_page(url: str, max_characters: int = 20_000) -> str:
-    """Read a web page as text: HTML without its markup; plain text, JSON and XML as they are.
+def fetch_page(url: str, max_characters: int = 20_000, start: int = 0) -> str:
+    """Read a web page: the main content of HTML as Markdown, a PDF's text; plain text, JSON, CSV and feeds as they are.
 
     Only pages on the public internet can be read.
 
     Args:
         url: The full address, beginning with http:// or https://.
-        max_characters: The maximum length of the text; a note at the end states how much was truncated.
+        max_characters: The maximum length of the text; a note at the end states what is left.
+        start: The character to begin with, to continue a long text.
 
     Returns:
         The text of the page.
 
     Raises:
-        ToolError: The page cannot be reached, is refused, is not text, or is empty.
+        ToolError: The page cannot be reached, is refused, is not text, is empty, or ends before `start`.
     """
     limits = settings()
     page = download(url, limits)
-    subtype = page.media_type.rpartition("/")[2]
-    if subtype in ("html", "xhtml+xml"):
-        text = extract_text(_decode(page))
-    elif page.media_type.startswith("text/") or re.fullmatch(r"(.*\+)?(json|xml|yaml)", subtype):
-        text = _decode(page).strip()
-    else:
-        kind = truncate(page.media_type, 80) or "of no stated content type"
-        raise ToolError(f"{truncate(page.url)} is not text but {kind}.")
+    text = _read(page, limits)
     if not text:
         raise ToolError(f"{truncate(page.url)} has no text (it may be made by scripts).")
-    max_characters = max(max_characters, 1)
+    start = max(start, 0)
+    if start >= len(text):
+        raise ToolError(f"{truncate(page.url)} has {len(text):,} characters; start={start} is after its end.")
+    end = min(start + max(max_characters, 1), len(text))
+    if start == 0 and end == len(text) and not page.is_cut:
+        return text
     size = f"the first {limits.max_bytes:,} bytes" if page.is_cut else "the page"
-    if len(text) > max_characters or page.is_cut:
-        shown = text[:max_characters]
-        return f"{shown}\n\n[{len(shown):,} of {len(text):,} characters of {size}]"
-    return text
+    shown = f"{end:,}" if start == 0 else f"{start:,} to {end:,}"
+    rest = f"; start={end} reads on" if end < len(text) else ""
+    return f"{text[start:end]}\n\n[{shown} of {len(text):,} characters of {size}{rest}]"
+
+
+def _read(page: Download, limits: FetchSettings) -> str:
+    """Return the text of a page of any supported type."""
+    subtype = page.media_type.rpartition("/")[2]
+    if subtype in ("html", "xhtml+xml"):
+        return extract_main(decode(page), page.url)
+    if subtype in ("pdf", "x-pdf") or page.body.startswith(b"%PDF-"):
+        return _read_pdf(page, limits)
+    if page.media_type.startswith("text/") or re.fullmatch(r"(.*\+)?(json|xml|yaml)|x-ndjson|jsonl|csv", subtype):
+        return decode(page).strip()
+    kind = truncate(page.media_type, 80) or "of no stated content type"
+    raise ToolError(f"{truncate(page.url)} is not text but {kind}.")
+
+
+def _read_pdf(page: Download, limits: FetchSettings) -> str:
+    """Return the text of a PDF, each page after its number, within the time of a download."""
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import FileNotDecryptedError
+    except ImportError:
+        raise ImportError("fetch_page needs the package pypdf for a PDF: pip install pypdf") from None
+    if page.is_cut:
+        raise ToolError(f"{truncate(page.url)} is a PDF of more than {limits.max_bytes:,} bytes, which is not read.")
+    end = time.monotonic() + limits.seconds
+
+    def read() -> str:
+        pages = PdfReader(io.BytesIO(page.body)).pages
+        texts = []
+        for number, sheet in enumerate(pages, 1):
+            if number > MAX_PDF_PAGES or time.monotonic() > end:
+                texts.append(f"[Pages {number} to {len(pages)} were not read]")
+                break
+            if text := sheet.extract_text().strip():
+                texts.append(f"[Page {number} of {len(pages)}]\n\n{text}")
+        return "\n\n".join(texts)
+
+    try:
+        return run_within(limits.seconds, read)
+    except TimeoutError:
+        raise ToolError(f"{truncate(page.url)}: the PDF could not be read in {limits.seconds:g} seconds.") from None
+    except FileNotDecryptedError:
+        raise ToolError(f"{truncate(page.url)} is a PDF with a password.") from None
+    except Exception as error:  # pypdf raises what a damaged file makes it raise
+        raise ToolError(f"{truncate(page.url)} is not a readable PDF ({type(error).__name__}).") from error
 
 
 def _is_address(href: Any) -> bool:
@@ -132,7 +178,7 @@ def _to_result(hit: Mapping[str, Any]) -> SearchResult:
     return SearchResult(title[:MAX_TITLE_CHARS], hit["href"], snippet[:MAX_SNIPPET_CHARS])
 
 
-def _decode(page: Download) -> str:
+def decode(page: Download) -> str:
     """Decode the body by its byte order mark, the charset of the header or of the page's `meta`, or as UTF-8."""
     for mark, charset in (
         (codecs.BOM_UTF8, "utf-8-sig"),
