@@ -23,7 +23,7 @@ from ..core.labels import TRUSTED, UNKNOWN, Label
 from ..core.private_files import write_atomically
 from ..tools.json_tool import JsonTool
 
-MAX_NOTES = 1_000
+MAX_SAVED_NOTES = 1_000
 MAX_NOTE_CHARS = 10_000
 MAX_NOTE_NAME_CHARS = 64
 MAX_FOUND_NOTES = 10
@@ -37,7 +37,7 @@ _INSTRUCTION = (
 
 
 @dataclass(frozen=True)
-class Note:
+class SavedNote:
     """A note: its text, the origin of its text, and when it was changed, in nanoseconds."""
 
     name: str
@@ -99,8 +99,8 @@ class Memory(Extension):
         if path.is_symlink():
             raise ToolError(f"the note {name!r} is a link, which is not followed. Choose another name.")
         origin = run.origin.inputs
-        if name not in notes and len(notes) >= MAX_NOTES:
-            raise ToolError(f"there are {len(notes)} notes, at most {MAX_NOTES} are kept. Forget one first.")
+        if name not in notes and len(notes) >= MAX_SAVED_NOTES:
+            raise ToolError(f"there are {len(notes)} notes, at most {MAX_SAVED_NOTES} are kept. Forget one first.")
         if name in notes and origin.is_untrusted and not notes[name].origin.is_untrusted:
             raise ToolError(f"text from outside cannot replace the trusted note {name!r}. Choose another name.")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -154,14 +154,14 @@ class Memory(Extension):
         shown = re.sub(r"[^a-z0-9]+", "-", owner.lower()).strip("-")[:MAX_NOTE_NAME_CHARS]
         return self.folder / f"{shown}-{sha256(owner.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
-    def _get(self, name: str, run: RunContext[Any]) -> Note:
+    def _get(self, name: str, run: RunContext[Any]) -> SavedNote:
         notes = self._read_notes(run)
         if (note := notes.get(name) or notes.get(_to_name(name))) is None:
             trusted = [note.name for note in notes.values() if not note.origin.is_untrusted]
             raise ToolError(f"there is no note {name[:80]!r}. {suggest(name, trusted, then='Look with find_notes.')}")
         return note
 
-    def _read_notes(self, run: RunContext[Any]) -> Mapping[str, Note]:
+    def _read_notes(self, run: RunContext[Any]) -> Mapping[str, SavedNote]:
         """Return the notes of the run's owner, by name; no links, and nothing that is larger than a note."""
         try:
             with os.scandir(self._find_folder(run)) as entries:
@@ -176,7 +176,7 @@ def _is_note(entry: os.DirEntry[str]) -> bool:
     return is_small and entry.is_file(follow_symlinks=False) and entry.name[0] != "."
 
 
-def _read(entry: os.DirEntry[str]) -> Note:
+def _read(entry: os.DirEntry[str]) -> SavedNote:
     text = Path(entry.path).read_text(encoding="utf-8", errors="replace")
     origin = UNKNOWN
     if match := _HEAD.match(text):
@@ -185,7 +185,7 @@ def _read(entry: os.DirEntry[str]) -> Note:
             origin = TRUSTED.join(Label.from_dict(json.loads(match[1])))
         except (ValueError, RecursionError):
             origin = UNKNOWN
-    return Note(entry.name.removesuffix(".md"), text.strip(), origin, entry.stat().st_mtime_ns)
+    return SavedNote(entry.name.removesuffix(".md"), text.strip(), origin, entry.stat().st_mtime_ns)
 
 
 def _excerpt(text: str) -> str:

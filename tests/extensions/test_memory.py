@@ -215,7 +215,7 @@ def test_notes_are_bounded(world, tmp_path):
     memory = Memory(tmp_path)
     (text,) = act(world, memory, save("long", "x" * (chapter.MAX_NOTE_CHARS + 1)))
     assert "the text has 10001 characters. Write at most 10000, or several notes." in text
-    for number in range(chapter.MAX_NOTES):
+    for number in range(chapter.MAX_SAVED_NOTES):
         (tmp_path / f"{number}.md").touch()
     assert "there are 1000 notes, at most 1000 are kept. Forget one first." in act(world, memory, save("one", "x"))[0]
     assert act(world, memory, save("7", "x")) == ["saved as 7"]
