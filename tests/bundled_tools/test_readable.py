@@ -153,6 +153,14 @@ def test_the_symbols_that_mark_links_are_no_way_to_write_one():
     assert not set(text) & set("\U0001d300\U0001d301\U0001d302\U0001d303")
 
 
+def test_marks_that_a_page_forges_are_removed():
+    forged = "&#x1d303;999&#x1d302;&#x1d300;a&#x1d301;77777777777&#x1d302;&#x1d301;"
+    text = extract_main(STORY.replace("and more.", f"{forged} end"), SITE)
+    assert text.startswith("# A fine page")
+    assert "Imprint" not in text
+    assert not set(text) & set("\U0001d300\U0001d301\U0001d302\U0001d303")
+
+
 def test_relative_links_use_the_base_of_the_page():
     page = STORY.replace("<head>", '<head><base href="https://other.example/a/">')
     assert "(https://other.example/a/cat.png)" in extract_main(page, SITE)

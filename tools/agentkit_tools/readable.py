@@ -1,7 +1,7 @@
 """Convert HTML to Markdown: the main content of a page, or all its visible text, with links and pictures."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote, urljoin
@@ -73,9 +73,9 @@ def _find_main(html: str, url: str) -> str:
         tree = load_html(_MARKS.sub("", html))
         if tree is None:
             return ""
-        visible = _count_visible(tree)
         title = " ".join((tree.findtext(".//title") or "").split())
-        urls = _mark_links(tree, url)
+        base = to_absolute(tree.xpath("string(//base/@href)"), url) or url
+        marked = _mark_links(tree)
         found: Any = bare_extraction(tree, output_format="txt", include_comments=False, include_formatting=False)
         if found is None:
             return ""
@@ -87,10 +87,11 @@ def _find_main(html: str, url: str) -> str:
         text = xmltotxt(found.body, False)
     except Exception:  # of a library, about a page that anyone wrote: all visible text is still readable
         return ""
-    if len(_MARKS.sub("", text)) < MIN_SHARE * visible:
+    length = len(_MARKS.sub("", text))
+    if length < MIN_SHARE * len(html) and length < MIN_SHARE * _count_visible(tree):
         return ""
-    text = _MARKED_LINK.sub(lambda mark: _format_marked(mark[1], urls[int(mark[2])]), text)
-    text = _MARKED_PICTURE.sub(lambda mark: urls[int(mark[1])], text)
+    text = _MARKED_LINK.sub(lambda mark: _format_marked(mark[1], marked.get(mark[2], {}), base), text)
+    text = _MARKED_PICTURE.sub(lambda mark: format_picture(marked.get(mark[1], {}), base), text)
     text = _MARKS.sub("", text).strip()
     return text if not title or f"# {title}\n" in text else f"{title}\n\n{text}"
 
@@ -101,45 +102,46 @@ def _count_visible(tree: Any) -> int:
     return sum(len(" ".join(text.split())) for text in texts)
 
 
-def _mark_links(tree: Any, url: str) -> Sequence[str]:
+def _mark_links(tree: Any) -> Mapping[str, Mapping[str, str]]:
     """Write marks around links and in the place of pictures, as text that every way of extraction keeps.
 
     Returns:
-        The URL of each link and the Markdown of each picture, by the number in its mark.
+        The attributes of each link and picture, by the number in its mark.
     """
-    found: list[str] = []
-    base = to_absolute(tree.xpath("string(//base/@href)"), url) or url
+    marked: dict[str, Mapping[str, str]] = {}
     for figure in tree.iter("figure"):  # trafilatura drops figures
         if figure.find(".//img[@alt]") is not None and figure.find(".//table") is None:
             figure.tag = "p"
             for caption in figure.findall(".//figcaption"):
                 caption.clear(keep_tail=True)
     for picture in tree.iter("img"):
-        if shown := format_picture(picture.attrib, base):
-            picture.tail = f"{_PICTURE}{len(found)}{_CLOSE}{picture.tail or ''}"
-            found.append(shown)
+        if (picture.get("alt") or "").strip():
+            number = str(len(marked))
+            picture.tail = f"{_PICTURE}{number}{_CLOSE}{picture.tail or ''}"
+            marked[number] = picture.attrib
     for link in tree.iter("a"):
-        target = to_absolute(link.get("href"), base)
-        if target and link.text_content().strip():
-            end = f"{_END}{len(found)}{_CLOSE}"
+        if link.get("href") and link.text_content().strip():
+            number = str(len(marked))
+            end = f"{_END}{number}{_CLOSE}"
             link.text = _OPEN + (link.text or "")
             if len(link):
                 link[-1].tail = (link[-1].tail or "") + end
             else:
                 link.text += end
-            found.append(target)
-    return found
+            marked[number] = link.attrib
+    return marked
 
 
-def _format_marked(text: str, target: str) -> str:
+def _format_marked(text: str, attributes: Mapping[str, str], base: str) -> str:
     """Return a link on the first line of its text that is not empty."""
+    target = to_absolute(attributes.get("href"), base)
     return _FIRST_LINE.sub(lambda line: line[1] + format_link(" ".join(line[2].split()), target), text, count=1)
 
 
 def format_link(text: str, target: str) -> str:
-    """Return a Markdown link, with the spaces around its text outside."""
+    """Return a Markdown link, with the spaces around its text outside; the text alone without a target."""
     shown = text.strip()
-    return text.replace(shown, f"[{shown}]({target})") if shown else text
+    return text.replace(shown, f"[{shown}]({target})") if shown and target else text
 
 
 def format_picture(attributes: Any, base: str) -> str:
