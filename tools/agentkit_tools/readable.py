@@ -8,7 +8,7 @@ from urllib.parse import quote, urljoin
 
 MIN_MAIN_CHARS = 250
 """Of a page with a shorter main content, all visible text is returned."""
-MIN_SHARE = 0.15
+MIN_SHARE = 0.08
 """The part of the visible text that is the main content of an article; in a list of links it is less."""
 MAX_MAIN_CHARS = 1_500_000
 """Length of a page up to which the main content is searched; of a longer one all visible text is returned."""
