@@ -15,8 +15,8 @@ demo-local: .venv/local.stamp  # a model of 135 million weights in this process;
 
 test: lint types pytest
 
-test-litellm:  # the wire tests with another litellm: make test-litellm VERSION=1.84.0
-	@test -n "$(VERSION)" || { echo "usage: make test-litellm VERSION=1.84.0"; exit 2; }
+test-litellm:  # the wire tests with another litellm: make test-litellm VERSION=1.109.1
+	@test -n "$(VERSION)" || { echo "usage: make test-litellm VERSION=1.109.1"; exit 2; }
 	$(PYTHON) -m venv .cache/litellm-$(VERSION)
 	.cache/litellm-$(VERSION)/bin/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	.cache/litellm-$(VERSION)/bin/pip install --quiet "litellm==$(VERSION)" || \

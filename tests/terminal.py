@@ -14,6 +14,9 @@ from waiting import noting
 NO_ANSWERS = {"PROMPT_TOOLKIT_NO_CPR": "1"}
 """This terminal does not tell where its cursor is."""
 
+SIZE = ("COLUMNS", "LINES")
+"""Variables in the place of the size of this terminal; the workers of pytest have them."""
+
 
 class Terminal:
     """A program at a terminal of its own."""
@@ -23,9 +26,9 @@ class Terminal:
     ) -> None:
         self.process, self.side = pty.fork()
         if self.process == 0:
-            os.execve(
-                sys.executable, [sys.executable, *program, *arguments], {**os.environ, "TERM": "xterm", **NO_ANSWERS}
-            )
+            inherited = {name: value for name, value in os.environ.items() if name not in SIZE}
+            environment = {**inherited, "TERM": "xterm", **NO_ANSWERS}
+            os.execve(sys.executable, [sys.executable, *program, *arguments], environment)
         fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         self.text = ""
         self._seen = 0

@@ -100,7 +100,8 @@ def read_provider_form(form: Mapping[str, Any]) -> ProviderTool:
     kind = form.get("type")
     if kind == "function" or "function" in form or "parameters" in form or "input_schema" in form:
         raise DefinitionError(
-            f"{form!r:.80}: the schema of a function cannot be called. Give the function itself, or a tool of it."
+            f"a tool: got dict: {form!r:.80}. The schema of a function cannot be called. Pass the function itself, or "
+            "JsonTool.from_schema(name=, description=, parameters=, call=)."
         )
     if not (isinstance(kind, str) or (len(form) == 1 and isinstance(next(iter(form.values())), Mapping))):
         raise DefinitionError(

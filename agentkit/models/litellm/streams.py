@@ -364,6 +364,7 @@ class StreamAssembler:
                 moved = True
             self._model = self._model or chunk.model
             self._id = self._id or chunk.id
+            self._service_tier = getattr(chunk, "service_tier", None) or self._service_tier
             for choice in (chunk.choices or ())[:1]:
                 moved = moved or not self._has_choices or bool(choice.finish_reason)
                 self._has_choices = True

@@ -188,6 +188,7 @@ class TestTextsBehindReferences:
         _open.clear()
         with closing(sqlite3.connect(path)) as file:
             file.execute("ALTER TABLE cut DROP COLUMN digest")
+            file.execute("ALTER TABLE conversations DROP COLUMN title")
             file.execute("PRAGMA user_version=3")
         assert resumed(world, self.agent, runs(path)[0].id, approvals={waiting.id: True}).answer == "done"
         with opened_store(path) as store:
