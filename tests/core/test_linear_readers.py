@@ -159,6 +159,8 @@ ELSEWHERE = {
     "dbos.work": "ids of runs, of at most 100 characters",
     "dbos.worker": "ids of runs",
     "dbos.queue_tables": "names of schedules, which the program writes",
+    "extensions.memory": "notes of at most 10,000 characters, and words without an alternative",
+    "extensions.skills": "the head of files in a folder that the program names",
     "mcp.config": "names in the program's own configuration",
     "core.parts": "addresses and types of parts, which the program writes",
     "core.ask_person": "what a person enters at a question",

@@ -301,7 +301,7 @@ def test_calls_as_text_refuse_them(mode: Any) -> None:
 def test_what_is_no_such_tool_is_refused_where_it_is_given() -> None:
     with pytest.raises(DefinitionError, match=r"'web_serch'\. Did you mean 'web_search'"):
         provider_tool("web_serch")
-    with pytest.raises(DefinitionError, match="the schema of a function cannot be called"):
+    with pytest.raises(DefinitionError, match="The schema of a function cannot be called"):
         JsonAgent(look, tools=[{"type": "function", "function": {"name": "x", "parameters": {}}}])
     with pytest.raises(DefinitionError, match="expected the dict of a tool that a provider runs"):
         JsonAgent(look, tools=[{"name": "x", "about": 3}])
