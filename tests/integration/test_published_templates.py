@@ -160,7 +160,7 @@ def ask_in_parallel(server: TemplateServer) -> None:
 
 BOTH = calls(call("add", a=1, b=2), call("add", a=3, b=4))
 SHAPES: dict[str, tuple[Callable[[TemplateServer], None], list[Any]]] = {
-    "further queries": (ask_again, [call("add", a=1, b=2), answer("3"), answer("yes"), "It is so.", answer("so")]),
+    "further queries": (ask_again, [call("add", a=1, b=2), answer("3"), answer("yes"), "It is so:", answer("so")]),
     "words, an empty reply, the final request": (ask_with_words, ["", call("add", a=1, b=2), answer("4")]),
     "parallel calls": (ask_in_parallel, [BOTH, answer("3 and 7"), BOTH, answer("again")]),
 }
