@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import os
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from agentkit import JsonAgent
+from agentkit import JsonAgent, ToolSearch
 from agentkit.events import Progress
 from agentkit.mcp import MCPServer
 from agentkit.testing import ScriptedModel, call
@@ -199,7 +200,7 @@ def test_all_servers_of_a_configuration_in_four_dialects(tmp_path):
     finally:
         del os.environ["FOLDER"]
     model = ScriptedModel(ANSWER)
-    JsonAgent(loaded, model=model).run("q")
+    JsonAgent(loaded, model=model, extensions=[ToolSearch(above=math.inf)]).run("q")
     tools = model.requests[0].tools
     assert len(tools) > 35
     for dialect in ("openai", "openai_strict", "anthropic", "gemini"):
@@ -232,7 +233,7 @@ def test_server_everything_over_http(world, transport, path):
 
 CLIENT = """
 import sys
-from agentkit import JsonAgent
+from agentkit import JsonAgent, ToolSearch
 from agentkit.mcp import MCPServer
 from waiting import wait_until
 from agentkit.testing import ScriptedModel, call

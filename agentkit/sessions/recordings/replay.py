@@ -29,7 +29,7 @@ from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
 from ..journal.connections import opened_store
-from ..journal.location import Journal, Place, show_place
+from ..journal.location import Journal, JournalError, Place, show_place
 from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
 from ..journal.policy import WriteJournal
 from ..journal.run_info import find_entry, preset_result, read_run_records, restore_result, to_run_info, value_of
@@ -326,7 +326,8 @@ def read_journaled(run_id: str, place: Place) -> Recording:
     Raises:
         JournalError: No run has the id, or it is damaged.
     """
-    lines = [*lines_of(_read_records(run_id, place))]
+    with _naming_damage(run_id, place):
+        lines = [*lines_of(_read_records(run_id, place))]
     return Recording.of(lines, f"run {run_id} of {show_place(place)!r}")
 
 
@@ -337,7 +338,18 @@ def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_
         JournalError: No run has the id, or it is damaged.
         OSError: The file cannot be written.
     """
-    write_records(path, _read_records(run_id, store))
+    with _naming_damage(run_id, store):
+        write_records(path, _read_records(run_id, store))
+
+
+@contextmanager
+def _naming_damage(run_id: str, place: Place) -> Iterator[None]:
+    """Raise `JournalError` for rows that are no records: JSON that is cut, names that no record has."""
+    try:
+        yield
+    except DAMAGE as error:
+        found = f"the journal {show_place(place)!r}: run {run_id} is damaged: {error}"
+        raise JournalError(f"{found}. `agentkit runs --check` lists the damage.") from error
 
 
 def _read_records(run_id: str, place: Place) -> list[Record]:
