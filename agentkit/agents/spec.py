@@ -241,9 +241,10 @@ class AgentSpec:
             self.tools.check_injected(RunContext(self.deps))
         self.backends.check_options(self.model, names)
         preload(self.model)
-        for name, function in (("description", self.description), ("model", self.model)):
-            if (callable(function) and name == "description") or is_model_selector(function):
-                _check_selector(name, function)
+        if callable(self.description):
+            _check_selector("description", self.description)
+        if is_model_selector(self.model):
+            _check_selector("model", self.model)
 
     def for_run(self, settings: Mapping[str, Any]) -> "AgentSpec":
         """Return the specification with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
@@ -283,15 +284,11 @@ def _call_with_run(name: str, function: Callable[[RunContext[Any]], Any], contex
     except Exception as error:
         mask_exception(error)
         what = f"{type(error).__name__}: {mask(str(error))}"
-        raise RunError(
-            f"{name}={getattr(function, '__name__', 'it')}: the function of the run failed: {what}"
-        ) from error
+        raise RunError(f"{name}={_name(function)}: the function of the run failed: {what}") from error
 
 
 def _selector_error(name: str, function: Any, wanted: str, given: Any) -> DefinitionError:
-    return DefinitionError(
-        f"{name}={getattr(function, '__name__', 'it')}: expected {wanted} from the function, got {given!r:.80}."
-    )
+    return DefinitionError(f"{name}={_name(function)}: expected {wanted} from the function, got {given!r:.80}.")
 
 
 Extract: TypeAlias = Callable[[AgentSpec, Any, str, str, RunContext[Any]], Awaitable[Any]]

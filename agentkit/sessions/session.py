@@ -55,7 +55,7 @@ from .journal.setup import Setup
 from .journal.store import DAMAGE
 from .journal.writer import Changed, JournaledConversation, JournalWriter, Uncertain
 from .recordings import RequestRecorder
-from .recordings.file import RecordFile, Recording, begin_file, name_in_errors, write_records
+from .recordings.file import RecordFile, Recording, begin_file, lines_of, name_in_errors, write_lines
 from .records import MessageWritten, StateWritten, TextStored, write_json
 
 QueryContent: TypeAlias = Content | Message
@@ -425,7 +425,8 @@ class Session:
         try:
             messages = (MessageWritten(place, write_json(message)) for place, message in enumerate(self.messages))
             texts = (TextStored(key, write_json(text)) for key, text in self.cut.as_dict().items())
-            write_records(path, [begin_file(self.usage), *messages, *texts, StateWritten(write_json(self.state()))])
+            state = StateWritten(write_json(self.state()))
+            write_lines(path, lines_of([begin_file(self.usage), *messages, *texts, state]))
         except (TypeError, ValueError, RecursionError) as error:
             raise RunError(f"the session cannot be saved: a message is not JSON serialisable ({error})") from error
 

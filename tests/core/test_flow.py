@@ -129,7 +129,8 @@ def test_the_first_policy_of_a_stack_sees_an_effect_first(world):
     assert world.drive(apply_policies(two_words(), (adding("1"), adding("2"))))[0] == "a12b12"
 
 
-def test_closing_a_drive_closes_the_flow():
+@pytest.mark.parametrize("policies", [(), (around(Hooks(after=lambda _, outcome: outcome)),)], ids=["bare", "hooks"])
+def test_closing_a_drive_closes_the_flow(policies):
     closed = []
 
     def flow() -> Flow[None]:
@@ -138,7 +139,7 @@ def test_closing_a_drive_closes_the_flow():
         finally:
             closed.append("flow")
 
-    driver = drive(flow())
+    driver = drive(apply_policies(flow(), policies))
     assert next(driver) == Said("a")
     driver.close()
     assert closed == ["flow"]
@@ -358,18 +359,3 @@ def test_an_error_that_hooks_do_not_handle_reaches_the_caller_with_the_frames_of
 
     passing = around(Hooks(failed=lambda *_: None), Echo)
     assert frames((passing,) * 8) == frames((passing,))
-
-
-def test_closing_a_drive_closes_the_flow_below_hooks():
-    closed = []
-
-    def flow() -> Flow[None]:
-        try:
-            yield from ask(Echo("a"))
-        finally:
-            closed.append("flow")
-
-    driver = drive(around(Hooks(after=lambda _, outcome: outcome))(flow()))
-    assert next(driver) == Said("a")
-    driver.close()
-    assert closed == ["flow"]

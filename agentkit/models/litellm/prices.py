@@ -70,6 +70,7 @@ class Prices:
     scale: float = 1.0
     _unpriced: set[str] = field(default_factory=set)
     _columns: dict[tuple[str, ...], list[tuple[int, float]]] = field(default_factory=dict)
+    _lengths: list[int] = field(default_factory=list)
     _rates: dict[Any, tuple[float, ...] | None] = field(default_factory=dict)
 
     @property
@@ -110,8 +111,11 @@ class Prices:
         """
         tokens_in = sum(counts[:3])
         tier = response.get("service_tier") or getattr(response.get("usage"), "service_tier", None)
-        thresholds = [least for least, _ in self._list_all_prices()]
-        crossed = bisect_left(thresholds, tokens_in), bisect_right(thresholds, tokens_in)  # some apply at the threshold
+        if not self._lengths:
+            prices = self._list_prices(("input_", "output_", "cache_"), only_possible=False)
+            self._lengths.extend(sorted({least for least, _ in prices}))
+        # some columns apply at their length, others above it
+        crossed = bisect_left(self._lengths, tokens_in), bisect_right(self._lengths, tokens_in)
         key = (response.get("model"), tier, crossed)
         if key not in self._rates:
             cost = self.calculate(response)
@@ -121,12 +125,6 @@ class Prices:
             return cost
         known = self._rates[key]
         return self.calculate(response) if known is None else sum(map(mul, counts, known))
-
-    def _list_all_prices(self) -> list[tuple[int, float]]:
-        if () not in self._columns:
-            found = {least for least, _ in self._list_prices(("input_", "output_", "cache_"), only_possible=False)}
-            self._columns[()] = [(least, 0.0) for least in sorted(found)]
-        return self._columns[()]
 
     def _find_rates(self, model: Any, tier: Any, tokens_in: int) -> tuple[float, ...]:
         """Return the dollars of a token that is fresh, read from a cache, written into one, replied, and thought."""

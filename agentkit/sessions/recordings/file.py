@@ -56,14 +56,14 @@ def begin_file(usage: Usage, **about: Any) -> FileBegun:
     return FileBegun(FILE_VERSION, write_json({**about, "usage": usage.as_dict()}))
 
 
-def write_records(path: str | os.PathLike[str], records: Iterable[Record]) -> None:
+def write_lines(path: str | os.PathLike[str], lines: Iterable[Line]) -> None:
     """Replace a file, atomically; a text that is not valid Unicode is escaped."""
-    write_atomically(Path(path), _encode(records).encode(errors="backslashreplace"))
+    write_atomically(Path(path), _encode(lines).encode(errors="backslashreplace"))
 
 
-def _encode(records: Iterable[Record]) -> str:
+def _encode(lines: Iterable[Line]) -> str:
     encode = json.JSONEncoder(ensure_ascii=False).encode
-    return "".join(f"{encode(line)}\n" for line in lines_of(records))
+    return "".join(f"{encode(line)}\n" for line in lines)
 
 
 @contextmanager
@@ -89,7 +89,8 @@ class RecordFile:
     def append(self, records: Sequence[Record]) -> None:
         """Write records, but for the steps and the setup of a journal: the file has whole requests in their place."""
         kept = (record for record in records if not isinstance(record, StepBegun | StepEnded) or record.call)
-        text = _encode(record._replace(setup=None) if isinstance(record, RunBegun) else record for record in kept)
+        shown = (record._replace(setup=None) if isinstance(record, RunBegun) else record for record in kept)
+        text = _encode(lines_of(shown))
         with self._errors():
             self._file.write(text)
             self._file.flush()

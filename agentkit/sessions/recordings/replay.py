@@ -29,17 +29,18 @@ from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
 from ..journal.connections import opened_store
-from ..journal.location import Journal, JournalError, Place, show_place
+from ..journal.location import Journal, Place, show_place
 from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
 from ..journal.policy import WriteJournal
 from ..journal.run_info import find_entry, preset_result, read_run_records, restore_result, to_run_info, value_of
 from ..journal.setup import compare_messages, compare_values, list_changes, schemas_of
-from ..journal.store import DAMAGE, Store, encode_json
+from ..journal.store import DAMAGE, Store, encode_json, reading
 from ..journal.writer import JournalWriter
 from ..records import (
     ConversationNamed,
     DecisionMade,
     Exchange,
+    Line,
     MessageWritten,
     Record,
     RequestEnded,
@@ -48,7 +49,7 @@ from ..records import (
     UsageAdded,
     write_json,
 )
-from .file import DELTAS, RecordFile, Recording, begin_file, lines_of, write_records
+from .file import DELTAS, RecordFile, Recording, begin_file, lines_of, write_lines
 
 ONLY_RECORDED = " (a journal has one request of each step; with record= all of them can be replayed)"
 
@@ -326,9 +327,7 @@ def read_journaled(run_id: str, place: Place) -> Recording:
     Raises:
         JournalError: No run has the id, or it is damaged.
     """
-    with _naming_damage(run_id, place):
-        lines = [*lines_of(_read_records(run_id, place))]
-    return Recording.of(lines, f"run {run_id} of {show_place(place)!r}")
+    return Recording.of(_read_lines(run_id, place), f"run {run_id} of {show_place(place)!r}")
 
 
 def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_PATH) -> None:
@@ -338,24 +337,13 @@ def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_
         JournalError: No run has the id, or it is damaged.
         OSError: The file cannot be written.
     """
-    with _naming_damage(run_id, store):
-        write_records(path, _read_records(run_id, store))
+    write_lines(path, _read_lines(run_id, store))
 
 
-@contextmanager
-def _naming_damage(run_id: str, place: Place) -> Iterator[None]:
-    """Raise `JournalError` for rows that are no records: JSON that is cut, names that no record has."""
-    try:
-        yield
-    except DAMAGE as error:
-        found = f"the journal {show_place(place)!r}: run {run_id} is damaged: {error}"
-        raise JournalError(f"{found}. `agentkit runs --check` lists the damage.") from error
-
-
-def _read_records(run_id: str, place: Place) -> list[Record]:
-    """Return the records of a run and of its conversation up to its end."""
-    with opened_store(place, must_exist=True) as store:
-        return store.read_together(partial(_read_run, run_id, place, store))
+def _read_lines(run_id: str, place: Place) -> list[Line]:
+    """Return the lines of the records of a run and of its conversation up to its end."""
+    with opened_store(place, must_exist=True) as store, reading(store, f"run {run_id}"):
+        return [*lines_of(store.read_together(partial(_read_run, run_id, place, store)))]
 
 
 def _read_run(run_id: str, place: Place, store: Store) -> list[Record]:
