@@ -1,4 +1,5 @@
 from .agents.backends import load_in_background as load_in_background
+from .agents.batch import iterate_concurrently as iterate_concurrently
 from .agents.instruments import EnclosingObserver as EnclosingObserver
 from .agents.instruments import Instrument as Instrument
 from .agents.instruments import ObservedRun as ObservedRun

@@ -5,7 +5,7 @@ cancelled task or a loop that is left cancels all runs.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Iterator, Sized
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Generator, Iterable, Iterator, Sized
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
@@ -23,6 +23,7 @@ from .runner import astream_run
 from .spec import Agent
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 INTERRUPTED_BATCH = (
     "Interrupted. No outcome is kept: agent.map(queries) starts again, and agent.imap(queries) yields each outcome "
     "as soon as it is there."
@@ -92,9 +93,31 @@ async def iterate_outcomes(
     """
     _check(queries, concurrency)
     check_event_loop("agent.map, queries")
-    waiting = _iterate(queries)
-    upcoming: asyncio.Task[Query | None] | None = None
-    runs: dict[asyncio.Task[Result[Any] | BaseException], int] = {}
+    async with aclosing(iterate_concurrently(partial(_run, agent), queries, concurrency)) as arriving:
+        async for outcome in arriving:
+            yield outcome
+
+
+async def iterate_concurrently(
+    run: Callable[[Item], Coroutine[Any, Any, T | BaseException]],
+    items: Iterable[Item] | AsyncIterable[Item],
+    concurrency: int,
+) -> AsyncGenerator[tuple[int, T | Exception], None]:
+    """Run a function of each item, several at a time; yield its outcomes as they arrive, with the items' indices.
+
+    Items are read only as fast as they are used.  Closing cancels the runs and waits for them.
+
+    Args:
+        run: Returns an outcome, or the exception that ended it; one that is no `Exception` is raised.
+        items: The items; None is none.
+        concurrency: The number of runs at a time.
+
+    Raises:
+        InnerPaused: An outcome was this exception; the others have ended.
+    """
+    waiting = _iterate(items)
+    upcoming: asyncio.Task[Item | None] | None = None
+    runs: dict[asyncio.Task[T | BaseException], int] = {}
     started = 0
     is_over = False
     pauses = list[InnerPaused]()
@@ -110,15 +133,15 @@ async def iterate_outcomes(
                 watched = [*runs] if upcoming is None else [*runs, upcoming]
                 done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
                 if upcoming is not None and upcoming in done:
-                    query = upcoming.result()
+                    item = upcoming.result()
                     upcoming = None
-                    is_over = query is None
-                    if query is not None:
-                        runs[asyncio.create_task(_run(agent, query))] = started
+                    is_over = item is None
+                    if item is not None:
+                        runs[asyncio.create_task(run(item))] = started
                         started += 1
-                for run in [run for run in runs if run in done]:
-                    place = runs.pop(run)
-                    outcome = run.result()
+                for ended in [task for task in runs if task in done]:
+                    place = runs.pop(ended)
+                    outcome = ended.result()
                     if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
                         raise outcome
                     if isinstance(outcome, InnerPaused):
@@ -157,7 +180,7 @@ async def _read(queries: Any) -> AsyncGenerator[Query, None]:
         yield query
 
 
-async def _next(waiting: AsyncGenerator[Query, None]) -> Query | None:
+async def _next(waiting: AsyncGenerator[Item, None]) -> Item | None:
     return await anext(waiting, None)
 
 
@@ -175,13 +198,13 @@ async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
     return RunError("cancelled: the run was stopped")
 
 
-async def _iterate(queries: Queries) -> AsyncGenerator[Query, None]:
-    if isinstance(queries, AsyncIterable):
-        async for query in queries:
-            yield query
+async def _iterate(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[Item, None]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
     else:
-        for query in queries:
-            yield query
+        for item in items:
+            yield item
 
 
 def _check(queries: Queries, concurrency: int) -> None:
