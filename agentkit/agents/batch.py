@@ -23,7 +23,7 @@ from .runner import astream_run
 from .spec import Agent
 
 T = TypeVar("T")
-Item = TypeVar("Item")
+E = TypeVar("E")
 INTERRUPTED_BATCH = (
     "Interrupted. No outcome is kept: agent.map(queries) starts again, and agent.imap(queries) yields each outcome "
     "as soon as it is there."
@@ -99,8 +99,8 @@ async def iterate_outcomes(
 
 
 async def iterate_concurrently(
-    run: Callable[[Item], Coroutine[Any, Any, T | BaseException]],
-    items: Iterable[Item] | AsyncIterable[Item],
+    run: Callable[[E], Coroutine[Any, Any, T | BaseException]],
+    items: Iterable[E] | AsyncIterable[E],
     concurrency: int,
 ) -> AsyncGenerator[tuple[int, T | Exception], None]:
     """Run a function of each item, several at a time; yield its outcomes as they arrive, with the items' indices.
@@ -109,14 +109,14 @@ async def iterate_concurrently(
 
     Args:
         run: Returns an outcome, or the exception that ended it; one that is no `Exception` is raised.
-        items: The items; None is none.
+        items: The items, which None is not.
         concurrency: The number of runs at a time.
 
     Raises:
         InnerPaused: An outcome was this exception; the others have ended.
     """
     waiting = _iterate(items)
-    upcoming: asyncio.Task[Item | None] | None = None
+    upcoming: asyncio.Task[E | None] | None = None
     runs: dict[asyncio.Task[T | BaseException], int] = {}
     started = 0
     is_over = False
@@ -180,7 +180,7 @@ async def _read(queries: Any) -> AsyncGenerator[Query, None]:
         yield query
 
 
-async def _next(waiting: AsyncGenerator[Item, None]) -> Item | None:
+async def _next(waiting: AsyncGenerator[E, None]) -> E | None:
     return await anext(waiting, None)
 
 
@@ -198,7 +198,7 @@ async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
     return RunError("cancelled: the run was stopped")
 
 
-async def _iterate(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[Item, None]:
+async def _iterate(items: Iterable[E] | AsyncIterable[E]) -> AsyncGenerator[E, None]:
     if isinstance(items, AsyncIterable):
         async for item in items:
             yield item
