@@ -43,6 +43,7 @@ from .extensions.skills import Skills as Skills
 from .extensions.tool_search import ToolSearch as ToolSearch
 from .policies.evidence import evidence as evidence
 from .policies.limits import Limits as Limits
+from .policies.quota import Quota as Quota
 from .schemas import annotate as annotate
 from .sessions.session import Session as Session
 from .tools.definition import ToolExecutor as ToolExecutor

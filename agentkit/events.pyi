@@ -25,6 +25,7 @@ from .policies.pending import InputAsked as InputAsked
 from .policies.pending import InputGiven as InputGiven
 from .policies.pending import QuestionAnswered as QuestionAnswered
 from .policies.pending import QuestionAsked as QuestionAsked
+from .policies.prompt_cache import CacheMissed as CacheMissed
 from .policies.rate_limit import Throttled as Throttled
 from .policies.retries import FallenBack as FallenBack
 from .policies.retries import ReplyDropped as ReplyDropped

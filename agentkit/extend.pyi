@@ -77,6 +77,7 @@ from .policies.pending import Respondent as Respondent
 from .policies.pending import join_given as join_given
 from .policies.pending import read_answers as read_answers
 from .policies.pending import read_approval as read_approval
+from .policies.quota import QuotaStore as QuotaStore
 from .policies.timeouts import set_timeout as set_timeout
 from .schemas import JsonSchema as JsonSchema
 from .schemas.comparison import compare_schemas as compare_schemas

@@ -25,6 +25,7 @@ from ..policies.answer_checks import Check
 from ..policies.limits import DEFAULT_LIMITS, UNSET, Limits
 from ..policies.pending import Decide
 from ..policies.questions import Respondents
+from ..policies.quota import Quota
 from ..policies.retries import WAITS
 from ..policies.taint.policy import UntrustedSetting
 from ..schemas import check_description, check_name
@@ -121,6 +122,7 @@ class JsonAgent(Generic[T]):
         max_steps: Requests that a run may make before the final request: `Limits(steps=)`, 50 by default.
         limits: `Limits(steps=, tokens=, seconds=, dollars=, tool_calls=)` of a run, and
             `Limits(tool_seconds=, request_seconds=, result_chars=)` of calls, requests and results.
+        quota: `Quota(owner=, dollars=, per="day")`: what the runs of an owner may cost, all processes together.
         retries: Times that a request is repeated after a transient failure.
         fallback_models: Models that are tried in this order when the first one fails.
         max_concurrency: Simultaneous requests to the model, all agents of the process together.
@@ -172,6 +174,7 @@ class JsonAgent(Generic[T]):
         answer: type[T] | Callable[..., T] = cast(Any, str),  # noqa: B008
         max_steps: int = UNSET,
         limits: Limits | None = None,
+        quota: Quota | None = None,
         retries: int = len(WAITS),
         fallback_models: Sequence[str | Model] = (),
         max_concurrency: int | None = None,
@@ -207,6 +210,7 @@ class JsonAgent(Generic[T]):
         grouped = join_limits(DEFAULT_LIMITS, limits, flat)
         settings = Settings(
             limits=grouped,
+            quota=quota,
             tool_mode=tool_mode,
             policies=policies,
             checks=checks,

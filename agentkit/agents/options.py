@@ -17,6 +17,7 @@ from ..core.parts import Query, read_query
 from ..engine.model import Model
 from ..policies.limits import Limits, find_limit
 from ..policies.pending import Decision, Given, StoredDecision, join_given
+from ..policies.quota import Quota
 from ..policies.taint.origins import EnclosingCall
 from ..sessions.journal.location import Journal, JournalError, JournalErrors, JournalLocation, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
@@ -71,6 +72,7 @@ class RunSettings(TypedDict, total=False):
 
     deps: Any
     limits: Limits | None
+    quota: Quota | None
     max_steps: int
     listeners: Sequence[Listener]
     policies: Sequence[Policy]

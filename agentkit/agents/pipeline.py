@@ -24,6 +24,7 @@ from ..policies.final_request import request_final_answer
 from ..policies.limits import limit
 from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
+from ..policies.prompt_cache import watch_cache
 from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
 from ..policies.retries import (
@@ -183,7 +184,7 @@ def policies_of_run(
 def _send_requests(retries: int, max_concurrency: int | None, requests_per_minute: int | None) -> tuple[Policy, ...]:
     """Return the policies by which a request is sent."""
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(retries)]
-    return compact(), retry_unforced(), retry(waits), throttle(max_concurrency, requests_per_minute)
+    return compact(), retry_unforced(), retry(waits), throttle(max_concurrency, requests_per_minute), watch_cache()
 
 
 def split_tools(tools: Iterable[Any] | ToolSelector) -> tuple[Iterable[Any], ToolSelector | None]:

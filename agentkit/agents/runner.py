@@ -19,7 +19,7 @@ from contextlib import (
 )
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from ..core.background import check_event_loop, run_in_thread
 from ..core.context import AgentPath
@@ -33,6 +33,9 @@ from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
+from ..policies.quota import Account, QuotaStore, keep_quotas
+from ..sessions.journal.connections import opened_store
+from ..sessions.journal.location import Journal
 from ..sessions.journal.policy import journal_policy, outcome_of_error, repeat_answer
 from ..sessions.journal.setup import Setup
 from ..sessions.journal.writer import JournalWriter
@@ -416,13 +419,30 @@ def _setup(spec: AgentSpec, session: Session) -> Setup:
     return replace(setup, session_state=session.copy_state())
 
 
+def _open_accounts(spec: AgentSpec, request: RunRequest, run: Run, stack: ExitStack) -> list[Account]:
+    """Return the accounts from which a run pays, if it or an enclosing one has a quota; `stack` closes them."""
+    if request.replay is not None or request.stored is not None:
+        return []
+    store = None
+    if spec.settings.quota is not None:
+        kept = request.session.journaled
+        if place := request.journal or spec.journal or (kept.journal if kept else None):
+            journal = Journal.of(place)
+            store = cast(QuotaStore, stack.enter_context(opened_store(journal.path, journal.sync)))
+    accounts = spec.list_accounts(make_context(spec, run, request, None), store)
+    for account in accounts:
+        stack.callback(account.close)
+    return accounts
+
+
 @contextmanager
 def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
     """Yield the policies that record or replay a run; they belong outside of all others."""
     session = request.session
     place = None if request.is_dry else request.journal or spec.journal
     with ExitStack() as stack:
-        policies: tuple[Policy, ...] = ()
+        accounts = _open_accounts(spec, request, run, stack)
+        policies: tuple[Policy, ...] = (keep_quotas(accounts),) if accounts else ()
         if request.replay is not None:
             policies = (request.replay.policy,)
             session.inputs.decisions.update(request.replay.decisions)
@@ -440,8 +460,9 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
                 writer = stack.enter_context(opened)
                 stack.push(partial(_record_stop, writer))
                 writer.usage = lambda: run.usage
+                writer.owner = accounts[0].owner if accounts else ""
                 run.continue_from(writer.run, writer.spent)
-                policies = (journal_policy(writer),)
+                policies += (journal_policy(writer),)
         if request.record is not None:
             setup = _setup(spec, session)
             plain = {key: value for key, value in spec.all_settings.items() if isinstance(value, str | int | float)}

@@ -25,6 +25,7 @@ from typing import (
 )
 
 from ..core.context import RunContext
+from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, RunError
 from ..core.extension import Extension
 from ..core.flow import Listener, Policy
@@ -35,6 +36,7 @@ from ..policies.answer_checks import Check, check_arity
 from ..policies.limits import FLAT_NAMES, NO_LIMITS, Limits
 from ..policies.pending import Decide
 from ..policies.questions import Respondents
+from ..policies.quota import Account, Accounts, Quota, QuotaStore, check_owner
 from ..policies.taint.hidden import HANDLE_TOOLS
 from ..policies.taint.policy import UntrustedSetting
 from ..sessions.journal.location import JournalLocation
@@ -85,6 +87,10 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "description": (lambda value: isinstance(value, str) or callable(value), "a text or a function of the run"),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto", "schema" or "text"'),
     "untrusted": (lambda value: value in get_args(UntrustedSetting), '"values", "context" or "hidden"'),
+    "quota": (
+        lambda value: value is None or isinstance(value, Quota),
+        "Quota(owner=..., dollars=...) or None",
+    ),
 }
 """For each setting: a check of its value, and the description of valid values."""
 
@@ -107,6 +113,7 @@ class Settings:
     policies: Sequence[Policy]
     telemetry: Instrument | Literal[False] | None = None
     """False for none, None if the agent leaves it open."""
+    quota: Quota | None = None
 
     def __post_init__(self) -> None:
         check_values(**{name: getattr(self, name) for name in _VALID_VALUES if hasattr(self, name)})
@@ -117,6 +124,8 @@ class Settings:
         for name, argument in (("approve", "call"), ("on_question", "question")):
             if callable(function := getattr(self, name)):
                 check_takes(name, function, argument)
+        if self.quota is not None and callable(self.quota.owner):
+            _check_selector("quota owner", self.quota.owner)
 
 
 @dataclass(frozen=True)
@@ -204,6 +213,29 @@ class AgentSpec:
             raise _selector_error("model", self.model, "the name of a model or a model object", model)
         return replace(self, model=check_model(model))
 
+    def list_accounts(self, context: RunContext[Any], store: QuotaStore | None) -> list[Account]:
+        """Return the accounts from which a run pays: of its quota, and of those of the enclosing run.
+
+        Raises:
+            DefinitionError: The store cannot keep quotas, or the run has none.
+        """
+        outer = enclosing(Accounts)
+        accounts = [account.copy() for account in outer.of_run] if outer else []
+        if (quota := self.settings.quota) is None:
+            return accounts
+        if store is None:
+            raise DefinitionError(
+                "quota: the sums of all processes are in a journal, and the run has none. "
+                'Give one: JsonAgent(..., journal="runs.db")'
+            )
+        owner = quota.owner
+        return [
+            Account(
+                quota, check_owner(_call_with_run("quota owner", owner, context) if callable(owner) else owner), store
+            ),
+            *accounts,
+        ]
+
     def setup(self, instruction: str = "") -> Setup:
         """Return what a run begins with, with the system message of the run; without one, for a comparison."""
         fixed = self._fixed_instruction
@@ -257,7 +289,8 @@ class AgentSpec:
         listeners = (*self.listeners, *check_functions("listeners", options.pop("listeners", ())))
         policies = (*self.settings.policies, *check_functions("policies", options.pop("policies", ())))
         limits = join_limits(self.settings.limits, options.pop("limits", Limits()), take_flat_limits(options))
-        own = replace(self.settings, limits=limits, policies=policies)
+        quota = options.pop("quota", self.settings.quota)
+        own = replace(self.settings, limits=limits, policies=policies, quota=quota)
         backends = self.backends.with_options(options)
         if limits.request_seconds != self.settings.limits.request_seconds:
             backends = backends.with_timeout(limits.request_seconds)

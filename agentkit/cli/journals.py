@@ -239,7 +239,7 @@ def replay_command(
 DEFAULT_JOURNAL = Path("runs.db")
 LISTED_FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen", "title")
 RUN_OPTIONS = ("html", "export", "delete")
-JOURNAL_OPTIONS = ("prune", "check", "salvage")
+JOURNAL_OPTIONS = ("prune", "check", "salvage", "sum")
 """The options of `agentkit runs` that need a run, and those about the whole journal."""
 
 
@@ -331,7 +331,8 @@ def _find_waiting(waiting: Sequence[Any], word: str) -> str:
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the newest N runs.")
 @click.option("--html", type=FILE, help="Write the run as a page.")
-@click.option("--json", is_flag=True, help="Print the list, or the run, as JSON.")
+@click.option("--json", is_flag=True, help="Print the list, the run or the sums as JSON.")
+@click.option("--sum", is_flag=True, help="Print what all runs cost, by user, by tool and by model.")
 @queue_options
 @click.option("--export", type=FILE, help="Write the run into a file for agentkit replay and show.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
@@ -359,6 +360,8 @@ def runs_command(run_id: str | None, journal: Path | str, limit: int | None, **o
         sys.exit(bool(problems))
     elif action == "salvage":
         click.echo(f"{agentkit.extend.salvage(journal, options['salvage'])} runs copied to {options['salvage']}")
+    elif action == "sum":
+        _print_costs(agentkit.journal.costs(journal), as_json=options["json"])
     elif action == "prune":
         click.echo(f"{agentkit.journal.prune(options['prune'], store=journal)} runs removed")
     elif action == "export":
@@ -386,6 +389,8 @@ def _find_action(run_id: str | None, options: Mapping[str, Any]) -> str:
     """Return the option that decides what is done, or ""; raise `click.UsageError` for one that has no effect."""
     names = (*RUN_OPTIONS, "json", *JOURNAL_OPTIONS)
     given = [name for name in names if options[name] is not None and options[name] is not False]
+    if given == ["json", "sum"]:
+        given = ["sum"]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
     action = given[0] if given else ""
@@ -394,6 +399,25 @@ def _find_action(run_id: str | None, options: Mapping[str, Any]) -> str:
     if run_id is not None and action in JOURNAL_OPTIONS:
         raise click.UsageError(f"--{action} is about the whole journal: leave the id of the run out")
     return action
+
+
+def _print_costs(sums: Sequence[agentkit.journal.CostSum], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(dump_json([one.as_dict() for one in sums], indent=2))
+        return
+    if not sums:
+        print_note("the journal is empty")
+    kind = ""
+    for one in sums:
+        if one.kind != kind:
+            kind = one.kind
+            click.echo(f"by {kind}")
+        unpriced = f" + {one.unpriced:,.3g} requests of unknown price" if one.unpriced else ""
+        tokens = f"{one.input_tokens:,.0f} in ({one.cached_tokens:,.0f} cached), {one.output_tokens:,.0f} out"
+        calls = f", {one.calls:,} calls in {one.seconds:,.3g} s" if one.calls else ""
+        name = escape_unprintable(mask(one.name), 40) or "-"
+        parts = f"{one.runs:,} runs, {one.requests:,.4g} requests, {tokens}{calls}"
+        click.echo(f"  {name:<24} ${one.cost:.4f}{unpriced}  {parts}")
 
 
 def _print_runs(listed: list[Any], if_empty: str) -> None:

@@ -47,7 +47,7 @@ ModelErrorKind: TypeAlias = Literal[
     "timeout",  # no complete reply within the timeout
 ]
 
-StopReason: TypeAlias = Literal["max_steps", "tokens", "seconds", "dollars", "tool_calls", "stuck", "stopped"]
+StopReason: TypeAlias = Literal["max_steps", "tokens", "seconds", "dollars", "quota", "tool_calls", "stuck", "stopped"]
 """What ended a run before the model did: a limit, a lack of progress ("stuck") or a call of `stop` ("stopped")."""
 
 

@@ -113,8 +113,9 @@ class Model(Protocol):
     the request can cost, or None if unknown.  One that sends the `provider_tools` of a request's tools has an attribute
     `takes_provider_tools`, which is True.  One whose model may lack tool calling may have an attribute
     `tool_calling`: "none" or "unknown" (see `choose_tool_mode`).
-    `context_window` is the number of tokens that fit, or None.  `finds_tools = False` says that of many tools it is
-    offered the best ones for the question, because it cannot search for them (see `ToolSearch`).
+    `context_window` is the number of tokens that fit, or None.  `caches_prompts` is whether its provider reads the
+    begin of a request from a cache (see `watch_cache`).  `finds_tools = False` says that of many tools it is offered
+    the best ones for the question, because it cannot search for them (see `ToolSearch`).
     """
 
     @property

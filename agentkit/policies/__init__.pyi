@@ -25,6 +25,7 @@ from .final_request import request_final_answer as request_final_answer
 from .limits import limit as limit
 from .long_results import truncate_results as truncate_results
 from .loop_detection import detect_loops as detect_loops
+from .prompt_cache import watch_cache as watch_cache
 from .questions import answer_questions as answer_questions
 from .rate_limit import throttle as throttle
 from .retries import fallback as fallback

@@ -269,13 +269,14 @@ class PriceUnknown(WarningEvent):
         return f"the price of {self.model} is unknown: only the costs that its replies report are counted"
 
 
-def make_price_error(model: Model) -> RunError:
-    """Return the error for a model without a known price under a limit in dollars."""
+def make_price_error(model: Model, limit: str = "Limits") -> RunError:
+    """Return the error for a model without a known price under a limit in dollars, in `Limits` or in a `Quota`."""
+    others = "set Limits(tokens=...), or " if limit == "Limits" else ""
     return RunError(
         f"{model.name}: its price is unknown, or how long a reply may be, or what the provider's own tools read, so "
-        "Limits(dollars=...) cannot hold. "
+        f"{limit}(dollars=...) cannot hold. "
         "Give both: JsonAgent(..., input_cost_per_token=..., output_cost_per_token=..., max_tokens=...), in dollars. "
-        'Or set Limits(tokens=...), or count only the known costs, Limits(dollars=..., unknown_price="allow").'
+        f'Or {others}count only the known costs, {limit}(dollars=..., unknown_price="allow").'
     )
 
 

@@ -325,6 +325,35 @@ def check_threads(store: Store, make_store: MakeStore) -> None:  # noqa: ARG001
     promise(store.read_together(lambda: store.count_messages(keys[0])) in (0, THREADS), "read_together returns a value")
 
 
+def check_quotas(store: Store, make_store: MakeStore) -> None:
+    """Dollars of an account are set aside for one run at a time, if the store has the methods of `QuotaStore`."""
+    if not hasattr(store, "reserve") and not hasattr(store, "settle"):
+        return
+    kept: Any = store
+    other: Any = make_store()
+    account = secrets.token_hex(6)
+    try:
+        promise(kept.reserve(account, "one", 0.0, (0.5, 2.0), 3.0) == 2.0, "a run sets aside what it wants")
+        promise(other.reserve(account, "two", 0.0, (0.5, 2.0), 3.0) == 1.0, "another one gets what is left")
+        promise(kept.reserve(account, "three", 0.0, (0.5, 2.0), 3.0) is None, "with less than the least there is None")
+        for _ in range(2):
+            kept.settle(account, "one", 0.5, 0.5)
+        promise(kept.reserve(account, "three", 0.0, (0.5, 2.0), 3.0) == 1.0, "a settled run counts once")
+        for name, spent in {"one": 0.5, "two": 1.0, "three": 0.0}.items():
+            kept.settle(account, name, spent, 0.0)
+        promise(kept.reserve(account, "four", 0.0, (0.5, 2.0), 3.0) == 1.5, "runs that have ended count")
+        ready = threading.Barrier(THREADS)
+
+        def use(number: int) -> float:
+            ready.wait()
+            return kept.reserve(account, f"run {number}", 0.0, (0.5, 1.0), 8.0) or 0.0
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            promise(sum(pool.map(use, range(THREADS))) == 5.0, "several threads set aside no more than there is")
+    finally:
+        other.close()
+
+
 CHECKS: Sequence[Callable[[Store, MakeStore], None]] = (
     check_records,
     check_atomic,
@@ -334,4 +363,5 @@ CHECKS: Sequence[Callable[[Store, MakeStore], None]] = (
     check_lost_leases,
     check_removal,
     check_threads,
+    check_quotas,
 )

@@ -31,6 +31,7 @@ from .requests import (
     SentConversation,
     SentConversations,
     build_headers,
+    caches_by_marks,
     refuses_parallel_calls,
     refuses_reasoning,
 )
@@ -42,6 +43,8 @@ _MODEL_NAMES = (
 )
 _TEMPLATE_PROVIDERS = {"openai", "hosted_vllm", "vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"}
 """Routes to servers in OpenAI's form, which may render a model's chat template."""
+_CACHING_PROVIDERS = {"openai", "azure", "deepseek", "gemini", "xai"}
+"""Providers whose models cache prompts by themselves, where litellm's table says that they do."""
 _OWN_HOSTS = ("openai.com", "azure.com")
 """Hosts of OpenAI's API itself, which has no such template."""
 
@@ -307,6 +310,19 @@ class LiteLLMModel:
         except ModelError:  # the request itself raises it
             return None
         return None if prices is None else prices.max_input_tokens
+
+    @property
+    def caches_prompts(self) -> bool:
+        """Whether the provider reads the begin of a request from a cache, by itself or because it is marked."""
+        try:
+            route = self._resolve_route()
+        except ModelError:  # the request itself raises it
+            return False
+        if self.tool_calling != "native" or not route.flags.get("supports_prompt_caching"):
+            return False
+        if caches_by_marks(route.provider, route.model, route.flags):
+            return self._cache != "off"
+        return route.provider in _CACHING_PROVIDERS
 
     def worst_case(self, request: Request) -> float | None:
         """Return an upper bound of the request's cost in dollars; None if a price or the reply's limit is unknown.

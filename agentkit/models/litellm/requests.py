@@ -197,7 +197,7 @@ class MessageForm:
         """The mark of cached prefixes; None if the model caches by itself, or nothing."""
         has_marks = not (self.has_template or self.for_responses or self.cache == "off")
         return (
-            _CACHE_MARKS[self.cache] if has_marks and _caches_by_marks(self.provider, self.model, self.flags) else None
+            _CACHE_MARKS[self.cache] if has_marks and caches_by_marks(self.provider, self.model, self.flags) else None
         )
 
     def convert(self, messages: Sequence[Message]) -> list[Message]:
@@ -392,7 +392,7 @@ def _mark_message(message: Message, mark: dict[str, str]) -> Message:
     return {**message, "cache_control": mark}
 
 
-def _caches_by_marks(provider: str, model: str, flags: Mapping[str, Any]) -> bool:
+def caches_by_marks(provider: str, model: str, flags: Mapping[str, Any]) -> bool:
     """Return whether a model caches what is marked: Claude, at any provider that passes the marks on.
 
     Bedrock refuses them for models without a cache, which litellm's table tells.

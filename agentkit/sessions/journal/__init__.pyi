@@ -1,3 +1,5 @@
+from .cost_sums import CostSum as CostSum
+from .cost_sums import costs as costs
 from .location import Journal as Journal
 from .location import JournalError as JournalError
 from .location import LeaseLost as LeaseLost

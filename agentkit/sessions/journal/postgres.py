@@ -392,7 +392,10 @@ class PostgresStore(SqlStore):
 
     def _take_leases_over(self) -> None:
         """Make the leases of the lost connection those of the new one; others may have taken them meanwhile."""
+        before = self._owner
         self._owner = self._connection.owner
+        if self._reserves:
+            self._connection.execute("UPDATE spending SET process = ? WHERE process = ?", (self._owner, before))
         if not self._held:  # the tables may not be there yet
             return
         sql = "UPDATE leases SET owner = ? WHERE token = ANY(?) RETURNING token"

@@ -79,6 +79,11 @@ CREATE TABLE leases (conversation INTEGER PRIMARY KEY, token INTEGER, owner INTE
     "ALTER TABLE cut ADD COLUMN digest INTEGER",
     "CREATE TABLE IF NOT EXISTS compatibility (version INTEGER PRIMARY KEY, readable_by INTEGER, writable_by INTEGER)",
     "ALTER TABLE conversations ADD COLUMN title TEXT",
+    """
+CREATE TABLE spending (
+    account TEXT, run TEXT, spent REAL NOT NULL, held REAL NOT NULL, process INTEGER, PRIMARY KEY (account, run)
+) WITHOUT ROWID
+""",
 )
 """The statements that turn version n of the tables into version n + 1; version 0 has no tables."""
 SCHEMA_VERSION = len(MIGRATIONS)
@@ -99,12 +104,15 @@ COLUMNS = {
     "setups": ("id", "body"),
     "steps": ("run", "step", "call", "name", "input", "arguments", "begun", "ended", "outcome", "digest"),
     "leases": ("conversation", "token", "owner", "holder", "since"),
+    "spending": ("account", "run", "spent", "held", "process"),
 }  # fmt: skip
 """The columns of each table, in order."""
 OF_RUNS = (("steps", "run"), ("runs", "id"))
 OF_CONVERSATIONS = (("messages", "conversation"), ("cut", "conversation"), ("conversations", "id"))
 """The tables with rows of a run, or of a conversation, and the column with its key."""
-KEY_COLUMNS = {"conversations": 1, "messages": 2, "cut": 2, "runs": 1, "setups": 1, "steps": 3, "leases": 1}
+KEY_COLUMNS = {
+    "conversations": 1, "messages": 2, "cut": 2, "runs": 1, "setups": 1, "steps": 3, "leases": 1, "spending": 2,
+}  # fmt: skip
 """The number of columns at the beginning of each table that identify a row."""
 
 
@@ -162,6 +170,25 @@ DELETE_MESSAGES = "DELETE FROM messages WHERE conversation = ? AND place >= ?"
 DELETE_CUT = "DELETE FROM cut WHERE conversation = ? AND key = ?"
 TAKE_LEASE = f"{insert('leases', replace=True)} WHERE leases.token = ? AND leases.owner = ?"
 """Takes the lease of a conversation that has none, or the one that was read before."""
+WRITE_SPENDING = insert("spending", replace=True)
+BEGIN_ACCOUNT = insert("spending")
+"""Adds the row for the runs of an account that have ended, whose name is ""."""
+LOCK_ACCOUNT = "UPDATE spending SET spent = spent WHERE account = ? AND run = ''"
+"""Lets others wait who lock the account, until the end of the transaction."""
+RESERVE = WRITE_SPENDING.replace(
+    "VALUES (?, ?, ?, ?, ?)",
+    "SELECT ?, ?, ?, ?, ? "
+    "WHERE (SELECT coalesce(sum(spent + held), 0) FROM spending WHERE account = ? AND run != ?) <= ?",
+)
+"""Sets dollars aside, if the others have not taken too much meanwhile."""
+END_SPENDING = (
+    "UPDATE spending SET spent = spent + (SELECT other.spent FROM spending other WHERE other.account = ? AND "
+    "other.run = ?) WHERE account = ? AND run = '' AND EXISTS "
+    "(SELECT 1 FROM spending other WHERE other.account = ? AND other.run = ?)",
+    "DELETE FROM spending WHERE account = ? AND run = ?",
+)
+"""Adds what a run has spent to the row of those that have ended; a second time nothing is done."""
+RELEASE_HELD = "UPDATE spending SET held = 0 WHERE account = ? AND process = ?"
 END_LEASE = "DELETE FROM leases WHERE conversation = ? AND token = ?"
 
 
@@ -251,6 +278,8 @@ class SqlStore(ABC):
         """The number in the leases of this process, by which others see whether it lives."""
         self._held: dict[int, Lease] = {}
         """The leases of this process, by their tokens."""
+        self._reserves: set[tuple[str, str]] = set()
+        """The accounts and runs for which this process has set dollars aside."""
         self._is_read_only = False
         """Whether a later version has made the tables, which this version can only read."""
         self._ended: list[Statement] = []
@@ -401,6 +430,48 @@ class SqlStore(ABC):
             for table, column in OF_CONVERSATIONS:
                 statements.append((f"DELETE FROM {table} WHERE {column} = ? AND {empty}", (run.conversation,) * 2))
         self.execute(statements)
+
+    def reserve(self, account: str, run: str, spent: float, wanted: tuple[float, float], most: float) -> float | None:
+        """Set dollars of an account aside for a run; see `QuotaStore.reserve`."""
+        least, best = wanted
+        with self.lock:
+            self._reserves.add((account, run))
+            self.execute([(BEGIN_ACCOUNT, (account, "", 0.0, 0.0, 0))])
+            while True:
+                free = most - spent - self._taken(account, run)
+                if free < best:
+                    self._release_dead(account)
+                    free = most - spent - self._taken(account, run)
+                if free <= 0 or (held := min(best, free)) < least:
+                    return None
+                row = account, run, spent, held, self._own()
+                self.execute([(LOCK_ACCOUNT, (account,)), (RESERVE, (*row, account, run, most - spent - held))])
+                if self.read("SELECT held FROM spending WHERE account = ? AND run = ?", account, run) == [(held,)]:
+                    return held
+
+    def settle(self, account: str, run: str, spent: float, held: float) -> None:
+        """Write what a run has spent of an account, and what it still sets aside; see `QuotaStore.settle`."""
+        with self.lock:
+            write = WRITE_SPENDING, (account, run, spent, held, self._own())
+            if held:
+                self.execute([write])
+                return
+            add, remove = END_SPENDING
+            place = account, run
+            self.execute([write, (add, (*place, account, *place)), (remove, place)])
+            self._reserves.discard(place)
+
+    def _taken(self, account: str, run: str) -> float:
+        """Return what the other runs have taken from an account."""
+        sql = "SELECT coalesce(sum(spent + held), 0.0) FROM spending WHERE account = ? AND run != ?"
+        return float(self.read(sql, account, run)[0][0])
+
+    def _release_dead(self, account: str) -> None:
+        """Release what processes that have ended had set aside."""
+        held = self.read("SELECT DISTINCT process FROM spending WHERE account = ? AND held > 0", account)
+        for (process,) in held:
+            if process != self._owner and not self._is_alive(process):
+                self.execute([(RELEASE_HELD, (account, process))])
 
     def take(self, conversation: int, what: str = "the conversation") -> Lease:
         """Take the lease of a conversation.

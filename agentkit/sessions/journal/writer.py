@@ -195,6 +195,8 @@ class JournalWriter:
     """Writes the records of a run that is not in the store of `open`: into a file of its own."""
     run: str = ""
     usage: Callable[[], Usage] = Usage
+    owner: str = ""
+    """Who pays for the run; "" without a quota."""
     spent: Spent = field(default_factory=Spent)
     """What a resumed run used before, without the calls that have no result."""
     step: int = 0
@@ -368,6 +370,8 @@ class JournalWriter:
         """Record the reply of the request; its message stays in the step until the conversation has it."""
         figures = {"usage": self.usage().as_dict(), "request_usage": reply.usage.as_dict()}
         self._figures = {**figures, "finish_reason": reply.finish_reason}
+        if self.owner:
+            self._figures["owner"] = self.owner
         outcome = {**self._figures, "message": reply.message}
         self._end_step(self.step + 1, "", outcome, time.time())
 
