@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 from ddgs.http_client import HttpClient
+from files import make_pdf
 from timing import takes_at_most
 from waiting import HANGS
 
@@ -225,30 +226,6 @@ def test_a_long_page_is_read_on_from_an_offset(allowed):
     assert parts[-1].endswith(f" to {len(text):,} of {len(text):,} characters of the page]")
     with pytest.raises(ToolError, match=r"has 15,889 characters; start=99999 is after its end"):
         fetch_page(allowed.url, start=99_999)
-
-
-def make_pdf(*texts):
-    """Return a PDF with a page for each text."""
-    kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(texts)))
-    objects = [
-        "<</Type/Catalog/Pages 2 0 R>>",
-        f"<</Type/Pages/Count {len(texts)}/Kids[{kids}]>>",
-        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-    ]
-    for number, text in enumerate(texts):
-        content = f"BT /F 12 Tf 20 700 Td ({text}) Tj ET"
-        objects.append(
-            f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Resources<</Font<</F 3 0 R>>>>/Contents {5 + 2 * number} 0 R>>"
-        )
-        objects.append(f"<</Length {len(content)}>>stream\n{content}\nendstream")
-    body = "%PDF-1.4\n"
-    offsets = []
-    for number, text in enumerate(objects, 1):
-        offsets.append(len(body))
-        body += f"{number} 0 obj{text}\nendobj\n"
-    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    size = len(objects) + 1
-    return f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{len(body)}\n%%EOF"
 
 
 @pytest.mark.parametrize("content_type", ["application/pdf", "application/octet-stream"])

@@ -21,7 +21,7 @@ EXAMPLES = {
         "notes.txt.*buy tea",
         "keys.txt.*Denied: only logs",
         "waits for approval: .*old.log",
-        r'left: \["keys.txt","notes.txt"\]',
+        r"left: keys.txt \(4 bytes\)\nnotes.txt",
     ],
     "image_questions.py": ["The wall is red", "user: text, image_url", "tool: text, image_url", "takes no images"],
     "killed_and_continued.py": [

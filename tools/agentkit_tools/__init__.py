@@ -13,6 +13,7 @@ from agentkit.http import FetchSettings, settings
 from .ask_user import ask_user
 from .calculator import calculate
 from .clock import current_time, days_between, shift_date
+from .files import files_tools
 from .weather import get_weather
 from .web import fetch_page, search_text
 
@@ -34,6 +35,7 @@ __all__ = [
     "current_time",
     "days_between",
     "fetch_page",
+    "files_tools",
     "get_weather",
     "search_text",
     "settings",

@@ -1,9 +1,7 @@
 """Search the web, and read a page."""
 
 import codecs
-import io
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +12,7 @@ from agentkit.http import Download, FetchSettings, download, is_public_url, sett
 from agentkit.tools import run_within, truncate
 
 from .declarations import declare
+from .pdf import is_pdf, read_pdf
 from .readable import extract_main
 
 MAX_ENGINE_SECONDS = 5
@@ -26,7 +25,6 @@ MAX_TITLE_CHARS = 200
 MAX_SNIPPET_CHARS = 500
 MAX_URL_CHARS = 2_000
 """A result with a longer address is skipped."""
-MAX_PDF_PAGES = 500
 
 _CHARSETS = re.compile(
     r"utf_?(7|8|8_sig|16|16_[lb]e|32|32_[lb]e)|ascii|latin_1|iso8859_\d+|cp\d+|koi8_\w|mac_\w+|hz|kz1048|ptcp154|tis_620|"
@@ -127,44 +125,16 @@ def _read(page: Download, limits: FetchSettings) -> str:
     subtype = page.media_type.rpartition("/")[2]
     if subtype in ("html", "xhtml+xml"):
         return extract_main(decode(page), page.url)
-    if subtype in ("pdf", "x-pdf") or page.body.startswith(b"%PDF-"):
-        return _read_pdf(page, limits)
+    if subtype in ("pdf", "x-pdf") or is_pdf(page.body):
+        if page.is_cut:
+            raise ToolError(
+                f"{truncate(page.url)} is a PDF of more than {limits.max_bytes:,} bytes, which is not read."
+            )
+        return read_pdf(page.body, truncate(page.url), limits.seconds, "fetch_page")
     if page.media_type.startswith("text/") or re.fullmatch(r"(.*\+)?(json|xml|yaml)|x-ndjson|jsonl|csv", subtype):
         return decode(page).strip()
     kind = truncate(page.media_type, 80) or "of no stated content type"
     raise ToolError(f"{truncate(page.url)} is not text but {kind}.")
-
-
-def _read_pdf(page: Download, limits: FetchSettings) -> str:
-    """Return the text of a PDF, each page after its number, within the time of a download."""
-    try:
-        from pypdf import PdfReader
-        from pypdf.errors import FileNotDecryptedError
-    except ImportError:
-        raise ImportError("fetch_page needs the package pypdf for a PDF: pip install pypdf") from None
-    if page.is_cut:
-        raise ToolError(f"{truncate(page.url)} is a PDF of more than {limits.max_bytes:,} bytes, which is not read.")
-    end = time.monotonic() + limits.seconds
-
-    def read() -> str:
-        pages = PdfReader(io.BytesIO(page.body)).pages
-        texts = []
-        for number, sheet in enumerate(pages, 1):
-            if number > MAX_PDF_PAGES or time.monotonic() > end:
-                texts.append(f"[Pages {number} to {len(pages)} were not read]")
-                break
-            if text := sheet.extract_text().strip():
-                texts.append(f"[Page {number} of {len(pages)}]\n\n{text}")
-        return "\n\n".join(texts)
-
-    try:
-        return run_within(limits.seconds, read)
-    except TimeoutError:
-        raise ToolError(f"{truncate(page.url)}: the PDF could not be read in {limits.seconds:g} seconds.") from None
-    except FileNotDecryptedError:
-        raise ToolError(f"{truncate(page.url)} is a PDF with a password.") from None
-    except Exception as error:  # pypdf raises what a damaged file makes it raise
-        raise ToolError(f"{truncate(page.url)} is not a readable PDF ({type(error).__name__}).") from error
 
 
 def _is_address(href: Any) -> bool:

@@ -1,0 +1,199 @@
+"""What a model, or who writes into what it reads, may try with the tools of the kit: nothing of it leaves the folder."""
+
+import os
+import socket
+import threading
+
+import pytest
+
+from agentkit import ToolError
+from agentkit_tools import files_tools
+from agentkit_tools.files import Files
+from agentkit_tools.folder import Folder
+
+SECRET = "the secret of the neighbour"
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder with traps, beside one with a secret."""
+    outside = tmp_path / "outside"
+    root = tmp_path / "root"
+    (root / "inner").mkdir(parents=True)
+    (root / ".git" / "hooks").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret.txt").write_text(SECRET)
+    (root / "mine.txt").write_text("mine")
+    (root / ".env").write_text(SECRET)
+    (root / ".git" / "config").write_text(SECRET)
+    (root / "link.txt").symlink_to(outside / "secret.txt")
+    (root / "near.txt").symlink_to("../outside/secret.txt")
+    (root / "chain.txt").symlink_to("link.txt")
+    (root / "dangling").symlink_to(outside / "new.txt")
+    (root / "linked").symlink_to(outside, target_is_directory=True)
+    (root / "up").symlink_to("..", target_is_directory=True)
+    (root / "inner" / "loop").symlink_to("../inner", target_is_directory=True)
+    os.mkfifo(root / "pipe")
+    (root / "zero").symlink_to("/dev/zero")
+    return root
+
+
+@pytest.fixture
+def unchanged(tmp_path, root):
+    """Fail if something outside of the folder changes, or what is excluded in it."""
+
+    def snapshot():
+        paths = [*(tmp_path / "outside").rglob("*"), *(root / ".git").rglob("*"), root / ".env"]
+        return {str(path): path.read_bytes() if path.is_file() else None for path in paths}, sorted(
+            os.listdir(tmp_path)
+        )
+
+    before = snapshot()
+    yield
+    assert snapshot() == before
+
+
+READS = [
+    *("../outside/secret.txt", "inner/../../outside/secret.txt", "/etc/passwd", "//etc/passwd", "~/.ssh/id_rsa"),
+    *("{root}/../outside/secret.txt", "{root}x/secret.txt", "file:///etc/passwd", "link.txt", "near.txt", "chain.txt"),
+    *("linked/secret.txt", "up/outside/secret.txt", "inner/loop/loop/../../../outside/secret.txt", "pipe", "zero"),
+    *("dangling", ".", "", "inner", "mine.txt/x", "mine.txt\0.png", "\ud800", "a/" * 5_000, "x" * 5_000, "..\\..\\x"),
+    *(".env", "./.ENV", ".env ", ".git/config", "inner/../.GIT/config", ".g\u200cit/config", ".git./config"),
+    *("．ｇｉｔ/config", "/proc/self/environ", "/dev/stdin", "%2e%2e/outside/secret.txt", "....//outside/secret.txt"),
+]
+
+
+@pytest.mark.parametrize("path", READS, ids=lambda path: ascii(path)[:40])
+def test_no_path_reads_what_is_outside_or_excluded(root, unchanged, path):
+    tools = {tool.name: tool for tool in files_tools(root)}
+    with pytest.raises(ToolError) as refused:
+        tools["read_file"].call({"path": path.replace("{root}", str(root))})
+    assert SECRET not in str(refused.value)
+    assert "root:x:" not in str(refused.value)
+
+
+CHANGES = [
+    ("write_file", {"path": "../outside/new.txt", "text": "x"}),
+    ("write_file", {"path": "linked/new.txt", "text": "x"}),
+    ("write_file", {"path": "linked/deep/new.txt", "text": "x"}),
+    ("write_file", {"path": "dangling", "text": "x"}),
+    ("write_file", {"path": "dangling", "text": "x", "replace": True}),
+    ("write_file", {"path": "link.txt", "text": "x", "replace": True}),
+    ("write_file", {"path": "pipe", "text": "x", "replace": True}),
+    ("write_file", {"path": ".git/hooks/pre-commit", "text": "x"}),
+    ("write_file", {"path": ".GIT/hooks/pre-commit", "text": "x"}),
+    ("write_file", {"path": "inner/.env.local", "text": "x"}),
+    ("edit_file", {"path": "chain.txt", "old": "secret", "new": "x"}),
+    ("edit_file", {"path": "up/outside/secret.txt", "old": "secret", "new": "x"}),
+    ("move_file", {"path": "mine.txt", "new_path": "../outside/mine.txt"}),
+    ("move_file", {"path": "mine.txt", "new_path": "linked/mine.txt"}),
+    ("move_file", {"path": "linked/secret.txt", "new_path": "mine2.txt"}),
+    ("move_file", {"path": "link.txt", "new_path": "inner/link.txt"}),
+    ("move_file", {"path": ".git", "new_path": "git"}),
+    ("move_file", {"path": "mine.txt", "new_path": ".git/config"}),
+    ("move_file", {"path": "inner", "new_path": "inner/loop/x"}),
+    ("delete_file", {"path": "linked/secret.txt"}),
+    ("delete_file", {"path": "../outside/secret.txt"}),
+    ("delete_file", {"path": ".git/config"}),
+    ("delete_file", {"path": "."}),
+    ("delete_file", {"path": "/"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), CHANGES, ids=lambda value: str(value)[:60])
+def test_no_path_changes_what_is_outside_or_excluded(root, unchanged, tool, arguments):
+    tools = {tool.name: tool for tool in files_tools(root)}
+    with pytest.raises(ToolError):
+        tools[tool].call(arguments)
+    assert (root / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("search_files", {"text": "secret"}),
+        ("search_files", {"text": "secret", "pattern": "linked/*"}),
+        ("search_files", {"text": ".*", "regex": True}),
+        ("find_files", {"pattern": "**/secret*"}),
+        ("find_files", {"pattern": "../outside/*"}),
+        ("find_files", {"pattern": ".git/**"}),
+        ("list_files", {"folder": "."}),
+    ],
+    ids=str,
+)
+def test_no_search_shows_what_is_outside_or_excluded(root, unchanged, tool, arguments):
+    tools = {tool.name: tool for tool in files_tools(root)}
+    shown = tools[tool].call(arguments)
+    assert SECRET not in shown
+    assert "secret.txt" not in shown
+    assert all(line.startswith("[") or ".git" not in line for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("folder", ["linked", "up", "..", "/", "up/outside", ".git", "mine.txt", "pipe"])
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("list_files", {}), ("find_files", {"pattern": "*"}), ("search_files", {"text": "e"})]
+)
+def test_no_folder_outside_is_listed(root, unchanged, folder, tool, arguments):
+    tools = {tool.name: tool for tool in files_tools(root)}
+    with pytest.raises(ToolError) as refused:
+        tools[tool].call({**arguments, "folder": folder})
+    assert "secret.txt" not in str(refused.value)
+
+
+def test_a_socket_is_not_opened(root):
+    os.chdir(root)  # the path of a socket must be short
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind("sock")
+    with listening, pytest.raises(ToolError, match="'sock' is not a regular file"):
+        files_tools(root)[3].call({"path": "sock"})
+
+
+def test_a_folder_that_becomes_a_link_between_two_steps_leads_nowhere(root, unchanged, tmp_path):
+    tools = {tool.name: tool for tool in files_tools(root)}
+    (root / "swapped").mkdir()
+    (root / "swapped" / "secret.txt").write_text("inner")
+    over = threading.Event()
+
+    def swap():
+        while not over.is_set():
+            os.rename(root / "swapped", root / "aside")
+            os.symlink(tmp_path / "outside", root / "swapped")
+            os.unlink(root / "swapped")
+            os.rename(root / "aside", root / "swapped")
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    outcomes = set()
+    try:
+        for number in range(1_500):
+            for tool, arguments in [
+                ("read_file", {"path": "swapped/secret.txt"}),
+                (
+                    "edit_file",
+                    {"path": "swapped/secret.txt", "old": "nm"[number % 2], "new": "mn"[number % 2], "all": True},
+                ),
+            ]:
+                try:
+                    outcomes.add(tools[tool].call(arguments)[:20])
+                except ToolError:
+                    outcomes.add("refused")
+    finally:
+        over.set()
+        swapping.join()
+    assert not any(SECRET[:10] in outcome for outcome in outcomes)
+    assert len(outcomes) > 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(a+)+$", "(a|aa)+$", "((((((((a?){9}){9}){9}){9}){9}){9}){9}){9}", "(?:" * 190 + "a" + ")*" * 190, "(", "x{"],
+)
+def test_a_regular_expression_takes_no_long_time(root, text):
+    (root / "as.txt").write_text("a" * 30_000 + "!")
+    try:
+        shown = Files(Folder(root), search_seconds=0.2).search_files(text, regex=True)
+    except ToolError as refused:
+        shown = str(refused)
+    assert (
+        "takes too long" in shown or "regular expression" in shown or "repeats too much" in shown or "nothing" in shown
+    )
