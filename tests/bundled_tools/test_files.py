@@ -15,7 +15,7 @@ from agentkit_tools.files import MAX_LISTED, MAX_MATCHES
 
 @pytest.fixture
 def root(tmp_path):
-    """A folder with some files, beside one that is nobody's business."""
+    """A folder with some files, one of them excluded."""
     root = tmp_path / "root"
     (root / "src" / "deep").mkdir(parents=True)
     (root / "notes.txt").write_text("buy tea\nbuy milk\ncall Ann\n")
@@ -113,7 +113,8 @@ class TestReading:
     def test_a_long_file_can_be_read_as_a_whole_in_parts(self, use, root):
         text = "".join(f"{number} " + "word " * 30 + "\n" for number in range(1_000))
         (root / "long.txt").write_text(text)
-        read, start = [], 1
+        read = []
+        start = 1
         while start:
             *lines, note = use("read_file", path="long.txt", start_line=start, max_lines=1_000).split("\n")
             read += [line.partition("\t")[2] for line in lines]

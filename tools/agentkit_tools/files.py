@@ -284,7 +284,9 @@ class _Search:
     def find_in(self, path: str, text: str) -> None:
         if self._options:
             self._options["timeout"] = max(self._end - time.monotonic(), 0.01)
-        line, counted, shown = 1, 0, 0
+        line = 1
+        counted = 0
+        shown = 0
         try:
             for match in self._pattern.finditer(text, **self._options):
                 line += text.count("\n", counted, match.start())
@@ -441,7 +443,8 @@ def _count_lines(text: str) -> str:
 
 def _find_lines(text: str, part: str) -> Iterator[int]:
     """Yield the number of the line of each occurrence."""
-    line, counted = 1, 0
+    line = 1
+    counted = 0
     at = text.find(part)
     while at >= 0:
         line += text.count("\n", counted, at)
