@@ -215,7 +215,8 @@ class Files:
             raise ToolError("old is empty. Give the text to replace; write_file writes a whole file.")
         before, encoding = _decode(content)
         if old not in before and old.replace("\n", "\r\n") in before:
-            old, new = old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
+            old = old.replace("\n", "\r\n")
+            new = new.replace("\r\n", "\n").replace("\n", "\r\n")
         count = before.count(old)
         if count == 0:
             raise ToolError(f"{shown!r} does not contain this text. {_hint_closest(before, old)}")
@@ -468,7 +469,8 @@ def _hint_closest(text: str, old: str) -> str:
 
 def _render_diff(path: str, before: str, after: str) -> str:
     """Return a unified difference; of the lines before the first change and after the last, three each."""
-    old, new = before.splitlines(), after.splitlines()
+    old = before.splitlines()
+    new = after.splitlines()
     shortest = min(len(old), len(new))
     head = next((at for at in range(shortest) if old[at] != new[at]), shortest)
     tail = next((at for at in range(shortest - head) if old[-1 - at] != new[-1 - at]), shortest - head)
