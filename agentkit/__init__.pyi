@@ -39,6 +39,7 @@ from .engine.history import check_history as check_history
 from .engine.history import repair_history as repair_history
 from .engine.result import Result as Result
 from .extensions.memory import Memory as Memory
+from .extensions.plan import Plan as Plan
 from .extensions.skills import Skills as Skills
 from .extensions.tool_search import ToolSearch as ToolSearch
 from .policies.evidence import evidence as evidence
@@ -61,3 +62,4 @@ from .tools.shortcuts import call_function as call_function
 from .tools.shortcuts import function_to_json as function_to_json
 from .tools.shortcuts import schema as schema
 from .views import log as log
+from .views.notebook import load_ipython_extension as load_ipython_extension

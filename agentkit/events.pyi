@@ -1,3 +1,5 @@
+from .core.context import PlanChanged as PlanChanged
+from .core.context import PlanStep as PlanStep
 from .core.context import Progress as Progress
 from .core.flow import Event as Event
 from .core.flow import Listener as Listener

@@ -166,6 +166,7 @@ from .views.frames import CallOpened as CallOpened
 from .views.frames import CallProgress as CallProgress
 from .views.frames import Frame as Frame
 from .views.frames import FrameReader as FrameReader
+from .views.frames import PlanShown as PlanShown
 from .views.frames import Remark as Remark
 from .views.frames import ReplyPiece as ReplyPiece
 from .views.frames import RequestClosed as RequestClosed

@@ -1,10 +1,11 @@
 """From frames to the updates that an editor shows."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import Pending
+from ..events import PlanStep
 from ..extend import (
     AnswerPiece,
     AnswerWithdrawn,
@@ -12,6 +13,7 @@ from ..extend import (
     CallOpened,
     CallProgress,
     Frame,
+    PlanShown,
     Remark,
     RunClosed,
     RunNotice,
@@ -60,6 +62,8 @@ class UpdateEncoder:
                 yield self._open_call(frame)
             case CallProgress():
                 yield acp.update_tool_call(frame.id, status="in_progress", content=_texts(frame.text))
+            case PlanShown(agent=""):
+                yield acp.update_plan(_plan_entries(frame.steps))
             case CallClosed(waits=True):
                 yield acp.update_tool_call(frame.id, status="pending")
             case CallClosed():
@@ -110,6 +114,15 @@ class UpdateEncoder:
 def write_pending(pending: Pending) -> list[Any]:
     """Return what the editor shows of a call that waits: why, and what others wrote in its arguments."""
     return [part for text in (pending.reason, *pending.references) for part in _texts(text)]
+
+
+def _plan_entries(steps: Sequence[PlanStep]) -> list[Any]:
+    """Return the entries of a plan; the first open step is the one at work."""
+    at_work = next((step for step in steps if not step.done), None)
+    return [
+        acp.plan_entry(step.text, status="completed" if step.done else "in_progress" if step is at_work else "pending")
+        for step in steps
+    ]
 
 
 def _texts(text: str) -> list[Any]:

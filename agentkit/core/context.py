@@ -27,6 +27,21 @@ class Progress(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PlanStep:
+    """A step of a plan."""
+
+    text: str
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanged(Event):
+    """The model wrote its plan anew, or ticked steps off; `steps` is the whole plan."""
+
+    steps: tuple[PlanStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AgentPath:
     """The names of the agents inside tools that the enclosed code runs in, outermost first."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ..core.context import Progress
+from ..core.context import PlanChanged, PlanStep, Progress
 from ..core.errors import DENIED, Paused, is_denied
 from ..core.flow import Event, Listener
 from ..core.masking import MaskedStream, mask
@@ -138,6 +138,14 @@ class CallClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanShown:
+    """The plan of an agent changed; `steps` is the whole plan."""
+
+    agent: str
+    steps: tuple[PlanStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunNotice:
     """A sentence for the person."""
 
@@ -162,7 +170,7 @@ class RunClosed:
 
 Frame: TypeAlias = (
     RunOpened | RequestOpened | RequestClosed | AnswerPiece | AnswerWithdrawn | ReplyPiece | ThoughtPiece | Remark
-    | CallOpened | CallProgress | CallClosed | RunNotice | RunClosed
+    | CallOpened | CallProgress | CallClosed | PlanShown | RunNotice | RunClosed
 )  # fmt: skip
 
 
@@ -380,6 +388,8 @@ class FrameReader:
             case Progress():
                 identity = event.call.id if event.call else ""
                 yield CallProgress(join_path(self._agent, identity), mask(render_text(event.value)))
+            case PlanChanged():
+                yield PlanShown(self._agent, tuple(PlanStep(mask(step.text), step.done) for step in event.steps))
             case RunStarted():
                 query = mask(event.query)
                 yield RunOpened(self._agent, event.run_id, query, event.model, self._name)

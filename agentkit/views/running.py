@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 
+from ..core.context import PlanStep
 from ..core.messages import ToolCall, Usage
 from .frames import (
     AnswerPiece,
@@ -10,6 +11,7 @@ from .frames import (
     CallClosed,
     CallOpened,
     Frame,
+    PlanShown,
     ReplyPiece,
     RequestClosed,
     RequestOpened,
@@ -21,6 +23,8 @@ from .lines import format_call
 
 MAX_STREAMED_CHARS = 2_000
 """Characters of a text that are kept while it streams."""
+MAX_PLAN_ROWS = 8
+"""Steps of a plan that are shown."""
 
 
 @dataclass
@@ -46,12 +50,14 @@ class Running:
         replies: The replies that arrive, by the paths of their agents.
         calls: The calls that are running with the times of their begins, by their paths.
         usage: What the run has used so far, the agents inside it included.
+        plan: The plan of the run, which agents inside it do not change.
     """
 
     def __init__(self) -> None:
         self.replies: dict[str, StreamedReply] = {}
         self.calls: dict[str, tuple[str, float]] = {}
         self.usage = Usage()
+        self.plan: tuple[PlanStep, ...] = ()
 
     def update(self, frame: Frame) -> None:
         """Take a frame into the state."""
@@ -60,6 +66,9 @@ class Running:
             case RunOpened(agent=""):
                 self._forget("")
                 self.usage = Usage()
+                self.plan = ()
+            case PlanShown(agent=""):
+                self.plan = frame.steps
             case RequestOpened():
                 self.replies[frame.agent] = StreamedReply(frame.model, now)
             case RequestClosed():
@@ -78,6 +87,15 @@ class Running:
                 self.replies[frame.agent].add(frame.text, of_answer=True)
             case AnswerWithdrawn() if frame.agent in self.replies:
                 self.replies[frame.agent].text = ""
+
+    def plan_rows(self) -> list[str]:
+        """Return the steps of the plan around the first open one, a row each."""
+        is_open = [number for number, step in enumerate(self.plan) if not step.done]
+        first = max(0, min((is_open or [0])[0] - 1, len(self.plan) - MAX_PLAN_ROWS))
+        shown = self.plan[first : first + MAX_PLAN_ROWS]
+        rows = [f"{'☑' if step.done else '☐'} {step.text}" for step in shown]
+        left = len(self.plan) - len(shown)
+        return [*rows, f"and {left} more, {len(is_open)} open"] if left else rows
 
     def _forget(self, agent: str) -> None:
         """Remove what an agent was doing when it ended."""

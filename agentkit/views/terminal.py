@@ -82,7 +82,7 @@ class LiveView:
     def render(self) -> RenderableType:
         """Return what is running now, in at most half of the terminal."""
         now = time.monotonic()
-        rows = []
+        rows = [_row(Text(""), Text(sanitize(row, MAX_TERMINAL_VALUE_CHARS))) for row in self._running.plan_rows()]
         replies = [*self._running.replies.values()]
         calls = [*self._running.calls.values()]
         if replies and replies[-1].text:

@@ -6,6 +6,7 @@ What the protocol has no field for lies in `metadata` under `agentkit`, or in a 
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from .. import Pending
@@ -18,6 +19,7 @@ from ..extend import (
     Frame,
     Json,
     MarkdownStream,
+    PlanShown,
     Remark,
     ReplyPiece,
     RequestClosed,
@@ -121,6 +123,8 @@ class AguiEncoder:
                 yield from self._call(frame)
             case CallProgress(identity, text):
                 yield _custom("progress", {"toolCallId": identity, "text": text})
+            case PlanShown(agent, steps):
+                yield _custom("plan", {"agent": agent, "steps": [*map(asdict, steps)]})
             case RunNotice(agent, text, is_warning):
                 yield _custom("notice", {"agent": agent, "text": text, "isWarning": is_warning})
             case RunClosed():

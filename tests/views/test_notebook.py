@@ -15,6 +15,7 @@ from report_pages import Page
 
 from agentkit import JsonAgent, ModelError, RunError, log
 from agentkit.agents import batch
+from agentkit.extend import AnswerPiece, AnswerWithdrawn
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views import notebook
 from agentkit.views.html.markup import render_block, render_data
@@ -393,3 +394,92 @@ def test_a_long_cell_stands_whole_below_the_table():
     assert shown.count("<tr>") == 2
     assert "x" * 300 in shown
     assert "... 5 more" in shown
+
+
+SHOP = """
+%load_ext agentkit
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
+
+def price_of(item: str) -> float:
+    "Look up a price."
+    return 3.5
+
+def shop(*replies):
+    return JsonAgent(price_of, model=ScriptedModel(*replies))
+"""
+
+
+def test_a_real_kernel_streams_the_answer_of_the_magic_into_the_cell():
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    config = pytest.importorskip("traitlets.config")
+    words = " ".join(f"word{number}" for number in range(40))
+    script = f"clerk = shop(call('price_of', item='tea'), answer('**Tea** costs 3.5. <b>{words}</b>'))"
+    texts = (SHOP, script, "%%ask -o result\nWhat does tea cost?", "result.usage.requests")
+    shown = []
+
+    class Client(nbclient.NotebookClient):
+        def process_message(self, message, cell, index):
+            if index == 2 and message["msg_type"].endswith("display_data"):
+                shown.append(message["content"]["data"])
+            return super().process_message(message, cell, index)
+
+    node = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, texts)])
+    Client(node, timeout=150, config=config.Config(KernelManager={"transport_encryption": "auto"})).execute()
+    first, *_, last = [data for data in shown if data["text/plain"].startswith("**Tea")]
+    assert last["text/plain"] == f"**Tea** costs 3.5. <b>{words}</b>"
+    assert "<strong>Tea</strong>" in last["text/html"]
+    assert "<b>word0" not in last["text/html"]
+    assert len(first["text/plain"]) < len(last["text/plain"])  # it streamed
+    assert node.cells[3].outputs[-1]["data"]["text/plain"] == "2"
+
+
+def run_cells(*cells):
+    """Return what a shell at a terminal prints for the last of the cells."""
+    shell = InteractiveShell()
+    for cell in (SHOP, *cells[:-1]):
+        shell.run_cell(cell)
+    with capture_output() as shown:
+        shell.run_cell(cells[-1])
+    return shown.stdout + shown.stderr, shell
+
+
+TWO = "clerk = shop(answer('first'), answer('second'))\nother = shop(answer('other'))"
+
+
+def test_the_magic_prints_at_a_terminal_and_continues_the_conversation():
+    text, shell = run_cells(TWO, "%%ask clerk\nOne?", "%%ask clerk\nTwo?")
+    assert text == "second\n"
+    assert [m["content"] for m in shell.user_ns["clerk"].history if m["role"] == "user"] == ["One?", "Two?"]
+    text, shell = run_cells(TWO, "%%ask clerk\nOne?", "%%ask clerk --new\nTwo?")
+    assert [m["content"] for m in shell.user_ns["clerk"].history if m["role"] == "user"] == ["Two?"]
+    assert run_cells("agent = shop(answer('mine'))", TWO, "%%ask\nOne?")[0] == "mine\n"
+    typed = "agent = JsonAgent(price_of, model=ScriptedModel(answer(3.5)), answer=float)"
+    assert run_cells(typed, "%%ask\nOne?")[0] == "3.5\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        (("%%ask\nOne?",), "there is no agent here. Make one: agent = JsonAgent([my_function])"),
+        ((TWO, "%%ask\nOne?"), "name the agent, %%ask clerk. There are: clerk, other."),
+        ((TWO, "%%ask clark\nOne?"), "clark is no agent. Did you mean 'clerk'?"),
+        ((TWO, "%%ask clerk\n \n"), "the cell has no question. Write it below the first line."),
+        ((TWO, "%%ask clerk --nonsense\nOne?"), "unrecognized arguments: --nonsense"),
+        ((TWO, "%%ask 'clerk\nOne?"), "No closing quotation"),
+    ],
+)
+def test_a_magic_that_cannot_ask_says_why(cells, problem):
+    text, _ = run_cells(*cells)
+    assert problem in text
+    assert "Traceback" not in text
+
+
+def test_an_answer_that_begins_again_replaces_what_the_cell_shows(cell):
+    view = notebook._ShownAnswer()
+    for frame in (AnswerPiece("wrong"), AnswerWithdrawn(), AnswerPiece("right")):
+        view.draw(frame)
+    view.finish("right")
+    (handle,) = cell.handles
+    assert [shown["text/plain"] for shown in handle.shown] == ["wrong", "right", "right"]

@@ -58,7 +58,7 @@ export class RunView {
     if (last) this.node.append(this.query(last.content));
     this.node.append(reply);
     const run = event.runId;
-    this.turn = { run, work, details, texts, foot, lists: new Map([["", work]]), items: new Map(), steps: new Map(), messages: new Map(), calls: 0, requests: 0, failed: 0 };
+    this.turn = { run, work, details, texts, foot, lists: new Map([["", work]]), items: new Map(), steps: new Map(), messages: new Map(), plans: new Map(), calls: 0, requests: 0, failed: 0 };
     details.hidden = true;
     this.say("Working");
   }
@@ -225,9 +225,25 @@ export class RunView {
     } else if (name === "agentkit.progress") {
       const call = this.items.get(value.toolCallId);
       if (call) call.figures.textContent = shorten(value.text);
+    } else if (name === "agentkit.plan") {
+      this.plan(value);
     } else if (name === "agentkit.remark") {
       this.listOf(value.agent).append(make("li", { class: "note", text: value.text }));
     }
+  }
+
+  // The plan of an agent stands where it was written first, and changes there.
+  plan({ agent, steps }) {
+    const { turn } = this;
+    const rows = steps.map(({ text, done }) => make("li", { class: done ? "done" : "" }, make("span", { "aria-hidden": "true", text: done ? "☑ " : "☐ " }), make("span", { text }), done ? make("span", { class: "hint", text: " done" }) : null));
+    const open = steps.filter((step) => !step.done).length;
+    const title = make("p", { class: "label", text: `Plan: ${steps.length - open} of ${steps.length} done` });
+    const list = make("ol", { class: "plan", "aria-label": "Plan" }, ...rows);
+    const known = turn.plans.get(agent);
+    const node = make("li", { class: "note" }, title, list);
+    if (known) known.replaceWith(node);
+    else this.listOf(agent).append(node);
+    turn.plans.set(agent, node);
   }
 
   RUN_FINISHED(event) {
