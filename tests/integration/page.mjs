@@ -77,6 +77,11 @@ try {
   report("raw", JSON.parse(await page.locator("#raw-text").textContent()).messages.map((message) => message.role));
   await page.keyboard.press("Escape");
 
+  // a plan
+  await send("Go by steps");
+  await ended();
+  report("plan", [await lastReply().locator(".plan").count(), await lastReply().locator(".plan li").allInnerTexts(), await lastReply().locator(".label", { hasText: "Plan" }).textContent()]);
+
   // type ahead through a pause: nothing is decided, and the text stays where it was typed
   await send("Please refund Ada twice");
   for (const letter of "and now yes, it is all right to go on \n\n ") {

@@ -258,6 +258,7 @@ def test_a_browser_drives_the_page(tmp_path):
     assert (found["hacked"], found["elements"], found["shown"]) == (None, 0, True)
     assert all(link.startswith(("https://example.com/", "http://127.0.0.1:9/")) for link in found["links"])
     assert found["raw"][-2:] == ["tool", "tool"]
+    assert found["plan"] == [1, ["☑ Look done", "☐ Tell <b>Ada</b>"], "Plan: 1 of 2 done"]
     assert found["typed ahead"] == [2, "and now yes, it is all right to go on \n\n ", "composer-text"]
     assert found["pressed early"] == 2
     assert found["next heading"] == "Allow refund?"
@@ -273,8 +274,8 @@ def test_a_browser_drives_the_page(tmp_path):
     assert found["attachment"] == 1
     assert found["drawn"] == [1, "Result: image"]
     assert found["stopped"] == "Stopped"
-    assert found["reloaded"] == 8
-    assert found["continued"][0] == 9
+    assert found["reloaded"] == 9
+    assert found["continued"][0] == 10
     assert found["continued"][1].startswith("It is done: OutcomeUnknown")
     assert found["conversations"] == ["hello", "What is the price of tea?"]
     (empty, few, more, whole) = found["scrubbed"]

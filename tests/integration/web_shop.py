@@ -3,7 +3,7 @@
 import asyncio
 from base64 import b64decode
 
-from agentkit import Image, JsonAgent, ModelError, ask_question, tool
+from agentkit import Image, JsonAgent, ModelError, Plan, ask_question, tool
 from agentkit.testing import ScriptedModel, answer, call, calls
 
 PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
@@ -58,6 +58,8 @@ stumbles: list[str] = []
 def reply(request):
     """Choose the reply by the last message and the last query."""
     last = request.messages[-1]
+    if last["role"] == "tool" and last["content"] == "1. [ ] Look\n2. [ ] Tell <b>Ada</b>":
+        return call("tick_off", steps=[1])
     query = [str(message["content"]) for message in request.messages if message["role"] == "user"][-1]
     if last["role"] == "tool" and "stumble" in query:
         if query not in stumbles:
@@ -75,6 +77,7 @@ def reply(request):
         "book": call("book", city="Rome"),
         "stumble": call("price_of", item="coffee"),
         "work": call("work"),
+        "steps": call("write_plan", steps=["Look", "Tell <b>Ada</b>"]),
         "map": call("show_map", place="Rome"),
         "draw": call("draw"),
         "price": calls(call("price_of", item="tea"), call("price_of", item="gold")),
@@ -92,5 +95,5 @@ def clerk_reply(request):
 clerk = JsonAgent(price_of, model=ScriptedModel([clerk_reply] * 100, name="small"), description="Knows the prices.")
 agent = JsonAgent(
     price_of, refund, book, draw, work, clerk.as_tool("clerk"), model=ScriptedModel([reply] * 500, name="scripted"),
-    description="I know the prices of the shop.",
+    description="I know the prices of the shop.", extensions=[Plan()],
 )  # fmt: skip

@@ -232,7 +232,7 @@ export class RunView {
     }
   }
 
-  // The plan of an agent stands where it was written first, and changes there.
+  // The plan of the run stands above its answer; that of an agent inside it among its steps, where it was written first.
   plan({ agent, steps }) {
     const { turn } = this;
     const rows = steps.map(({ text, done }) => make("li", { class: done ? "done" : "" }, make("span", { "aria-hidden": "true", text: done ? "☑ " : "☐ " }), make("span", { text }), done ? make("span", { class: "hint", text: " done" }) : null));
@@ -240,9 +240,10 @@ export class RunView {
     const title = make("p", { class: "label", text: `Plan: ${steps.length - open} of ${steps.length} done` });
     const list = make("ol", { class: "plan", "aria-label": "Plan" }, ...rows);
     const known = turn.plans.get(agent);
-    const node = make("li", { class: "note" }, title, list);
+    const node = make(agent ? "li" : "section", { class: agent ? "note" : "own-plan" }, title, list);
     if (known) known.replaceWith(node);
-    else this.listOf(agent).append(node);
+    else if (agent) this.listOf(agent).append(node);
+    else turn.texts.before(node);
     turn.plans.set(agent, node);
   }
 
