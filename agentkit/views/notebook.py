@@ -45,7 +45,7 @@ INTERRUPTED_NOTICE = (
 )
 
 VOID_NOTICE = "\n[The text above is void: the answer begins again.]\n"
-MAX_SHOWN_BYTES = 1_000_000
+MAX_STREAMED_BYTES = 1_000_000
 """Bytes of an answer that a cell shows."""
 
 _cell_lock = threading.Lock()
@@ -215,7 +215,7 @@ def _find_agent(names: Mapping[str, Any], name: str | None) -> Any:
     """Return the agent of a variable, or the one that is meant without a name.
 
     Raises:
-        DefinitionError: There is none, or there are several.
+        DefinitionError: No agent is there, or several are and none is named.
     """
     agents = {key: value for key, value in names.items() if not key.startswith("_") and _is_agent(value)}
     if name is None and len({*map(id, agents.values())}) == 1:
@@ -303,6 +303,6 @@ class _ShownAnswer:
         """Draw the text; a long one is drawn less often, so that the cost stays in proportion to its length."""
         began = time.monotonic()
         text = "".join(self._pieces)
-        self._output.show(wrap_view(render_prose(text, MAX_SHOWN_BYTES)), text)
+        self._output.show(wrap_view(render_prose(text, MAX_STREAMED_BYTES)), text)
         now = time.monotonic()
         self._next = now + max(REDRAW_SECONDS, 10 * (now - began))

@@ -21,7 +21,7 @@ from ...tools.arguments.validation_errors import find_schemas, list_properties
 from ...tools.final_answer import ANSWER_KEY, FINAL_ANSWER, takes_text
 from ...tools.json_tool import JsonTool
 from ...tools.text_calls import parse_value
-from .planning import Plan, plan_calls, read_fields
+from .planning import CallPlan, plan_calls, read_fields
 from .words import to_concepts
 
 MAX_QUOTED_CHARS = 2000
@@ -111,7 +111,7 @@ def _read_turn(messages: Sequence[Message]) -> tuple[str, list[AnsweredCall]]:
     return (text_of(turn[0]) if turn else ""), [one for one in answered if isinstance(one.arguments, dict)]
 
 
-def compose_text(answered: Sequence[AnsweredCall], planned: Plan, names: Sequence[str]) -> str:
+def compose_text(answered: Sequence[AnsweredCall], planned: CallPlan, names: Sequence[str]) -> str:
     """Return the answer as text: the results, one line each if several, then what was not done and why."""
     lines = []
     for name, arguments, content in answered:

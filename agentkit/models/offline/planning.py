@@ -585,7 +585,7 @@ _INFERRED_KINDS = frozenset({"phrase", "rest", "question", "asked"})
 """Kinds of values that a query need not use up."""
 
 
-class Plan(NamedTuple):
+class CallPlan(NamedTuple):
     """The calls of a query, and what was not done.
 
     `missing` are the required arguments that the query lacks, by tool; `unsure` the uncertain arguments, by tool, of
@@ -606,14 +606,14 @@ def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | 
 
 def plan_calls(
     query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date, effects: Mapping[str, str | None]
-) -> Plan:
+) -> CallPlan:
     """Plan the calls of a query; `today` is the date that "tomorrow" is relative to.
 
     A tool is called with certain arguments only, unless `effects` states that the tool of this name only reads.
     """
     read = parse_query(query, today)
     tasks = _find_tasks(read, *_read_tools(json.dumps(list(tools))), effects)
-    result = Plan([], {}, {}, _find_unused(read, tasks))
+    result = CallPlan([], {}, {}, _find_unused(read, tasks))
     for task in tasks:
         name = task.tool.name
         calls, missing = task.build_calls()
