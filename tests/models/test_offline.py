@@ -16,7 +16,7 @@ from agentkit.engine.model import Reply, Request
 from agentkit.events import AnswerForming
 from agentkit.models.offline import OfflineModel, plan
 from agentkit.models.offline.model import AnsweredCall, compose_arguments, compose_text
-from agentkit.models.offline.planning import Plan
+from agentkit.models.offline.planning import CallPlan
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.registry import ToolRegistry, make_tool
 
@@ -310,7 +310,7 @@ def test_a_missing_argument_is_named():
 
 
 def test_a_long_result_is_cut_at_a_word():
-    text = compose_text([AnsweredCall("read", {}, "word " * 1000)], Plan([], {}, {}, []), ["read"])
+    text = compose_text([AnsweredCall("read", {}, "word " * 1000)], CallPlan([], {}, {}, []), ["read"])
     assert len(text) < 2100
     assert text.endswith("word ...")
 
