@@ -78,6 +78,8 @@ class _ApprovalPolicy:
     inputs: PendingInputs
     problems: dict[str, str] = field(default_factory=dict)
     edited: dict[str, str] = field(default_factory=dict)
+    shown: set[str] = field(default_factory=set)
+    """The calls that the person of this process was asked about."""
 
     def is_decided(self, bound: BoundCall) -> bool:
         """Return whether the call runs only after a decision, of a function or a person."""
@@ -127,6 +129,7 @@ class _ApprovalPolicy:
             answers: dict[str, PersonAnswer] | None = yield from ask(Consult(person.ask_about, pending))
             if not answers:
                 return
+            self.shown.update(answers)
             for at in waiting:
                 if (answer := answers.get(calls[at].call.id)) is None:
                     continue
@@ -163,12 +166,17 @@ class _ApprovalPolicy:
         return again
 
     def release(self, calls: Sequence[BoundCall], decided: Sequence[BoundCall | None]) -> tuple[BoundCall, ...]:
-        """Return the calls of the turn as decided; raise `Paused` if one of them is undecided."""
-        waiting = [self._describe(asked) for asked, bound in zip(calls, decided, strict=True) if bound is None]
-        if waiting or self.inputs.held:
-            self.inputs.hold(waiting)
-        if waiting:
+        """Return the calls of the turn as decided; raise `Paused` if one of them is undecided.
+
+        A call that a person has decided about is held with the undecided ones: no file has the decision.
+        """
+        turn = [*zip(calls, decided, strict=True)]
+        if waiting := [self._describe(asked) for asked, bound in turn if bound is None]:
+            of_person = {*self.inputs.held, *self.shown}
+            held = [asked for asked, bound in turn if bound is None or asked.call.id in of_person]
+            self.inputs.hold(map(self._describe, held))
             raise make_pause(waiting)
+        self.inputs.held = {}
         decide = self._find_decide()
 
         def make() -> Respondent:

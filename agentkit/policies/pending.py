@@ -1,8 +1,8 @@
 """The waiting room of a conversation: the calls that wait for a person, and the decisions and answers so far.
 
-A decision is bound to the name and the arguments that it was made about, and is used once.  Decisions stay in the
-process: no file of a session or a journal brings any.  Answers to questions are stored with the conversation, so that
-nothing is asked twice.
+A decision is bound to the name and the arguments that it was made about, and is used once.  The calls of a turn are
+decided together, because no file of a session or a journal brings a decision.  Answers to questions are stored with
+the conversation, so that nothing is asked twice.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ class PendingInputs:
     """What a conversation waits for, and the decisions and answers so far, by the ids of the calls.
 
     Attributes:
-        held: The calls that wait for a decision.
+        held: The calls that wait for a decision, with those of the same turn whose decision this object alone has.
         asking: The calls that ended for questions.
         decisions: What was decided and not yet carried out.
         answers: Answers to questions of agents inside tools, by the ids "outer/inner".
@@ -353,7 +353,7 @@ class PendingInputs:
         waiting = [
             Pending.decision(show(call, held.digest), held.reason, held.allowable, held.problem)
             for call in calls
-            if (held := self.held.get(call.id))
+            if (held := self.held.get(call.id)) and call.id not in self.decisions
         ]
         waiting += [entry for call in calls if call.id in self.asking for entry in self.asking[call.id].list_open(call)]
         waiting += [entry for entry in inner if entry.id not in self.answers]
@@ -371,7 +371,8 @@ class PendingInputs:
             calls: Pending calls that can be decided about before they wait.
 
         Raises:
-            RunError: Nothing waits with the id, or the value is not a decision, or no valid answer.
+            RunError: Nothing waits with the id, or the value is not a decision, or no valid answer, or another call of
+                the same turn is left undecided.
             DefinitionError: They are not given by ids, or a yes is given as a text, which would refuse the call.
         """
         if not isinstance(given, Mapping):
@@ -394,6 +395,7 @@ class PendingInputs:
                 raise RunError(f"answers[{identity!r}]: {problem}")
             else:
                 answers.append((entry, value))
+        _check_turns(decisions, [entry for entry in waiting if entry.is_approval])
         self.decisions.update(decisions)
         for entry, value in answers:
             self.answer(entry, value)
@@ -513,6 +515,22 @@ def _read_decision(value: Any, entry: Pending, digest: str) -> StoredDecision:
     return StoredDecision(answer.decision, digest, answer.scope)
 
 
+def _check_turns(decided: Iterable[str], waiting: Sequence[Pending]) -> None:
+    """Raise `RunError` for a call that is left undecided beside a call of its turn.
+
+    The calls of a turn run together.  A decision that waited for another one would have to be kept, and no file may.
+    """
+    turns = {identity.rpartition("/")[0] for identity in decided}
+    together = [entry for entry in waiting if entry.id.rpartition("/")[0] in turns]
+    if left := [entry for entry in together if entry.id not in decided]:
+        named = ", ".join(f"{entry.call.name!r} ({entry.id!r})" for entry in left)
+        example = ", ".join(f"{entry.id!r}: ..." for entry in together)
+        raise RunError(
+            f"answers: {named} wait{'s' if len(left) == 1 else ''} in the same turn. The calls of a turn are decided "
+            f"together: answers={{{example}}}"
+        )
+
+
 def _open_form(value: Any, entry: Pending) -> Any:
     """Return the decision in a form; what is no form is returned as it is."""
     keys = APPROVAL_SCHEMA["properties"].keys()
@@ -530,7 +548,8 @@ def read_answers(given: Any, waiting: Sequence[Pending]) -> dict[str, Any]:
     """Return decisions and answers as JSON data that `answers=` takes in another process; see `PendingInputs.accept`.
 
     Raises:
-        RunError: Nothing waits with the id, or the value is not a decision, or no valid answer.
+        RunError: Nothing waits with the id, or the value is not a decision, or no valid answer, or another call of the
+            same turn is left undecided.
         DefinitionError: They are not given by ids, or a yes is given as a text, which would refuse the call.
     """
     inputs = PendingInputs()

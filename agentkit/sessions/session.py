@@ -34,7 +34,7 @@ from ..engine.history import repair_history
 from ..engine.history.repair import merge_texts
 from ..engine.loop import CANCELLED, is_open
 from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate_result
-from ..policies.pending import Given, PendingInputs, StoredDecision
+from ..policies.pending import Given, PendingInputs
 from ..policies.taint.hidden import show_waiting
 from ..tools.results.result_text import render_result
 from ..views.frames import Frame, frames_of_stored_run
@@ -178,9 +178,6 @@ def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
         yield tool_message(call, text, shown.images, label=label)
 
 
-_DECISIONS: dict[tuple[str, str] | None, dict[str, StoredDecision]] = {}
-"""The decisions of this process about calls of paused runs, by the journals and the ids of the runs."""
-MAX_DECIDED_RUNS = 1_000
 MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
 
 
@@ -290,7 +287,6 @@ class Session:
             except Paused as pause:
                 pause.session = self
                 pause.pending = tuple(self.pending)
-                self._keep_decisions()
                 raise
             except BaseException:
                 if added and self.messages[-1] is added[-1]:
@@ -348,19 +344,6 @@ class Session:
             raise RunError(_nothing_open(answers))
         if answers:
             self.inputs.accept(answers, self.pending, pending_calls(self.messages))
-
-    def _keep_decisions(self) -> None:
-        """Keep the decisions for a session that resumes the run in this process; no file has them."""
-        if (run := self._journaled_run) and self.inputs.decisions:
-            _DECISIONS[run] = dict(self.inputs.decisions)
-            if len(_DECISIONS) > MAX_DECIDED_RUNS:
-                _DECISIONS.pop(next(iter(_DECISIONS)), None)
-
-    @property
-    def _journaled_run(self) -> tuple[str, str] | None:
-        """The journal and the id of the unfinished run."""
-        kept = self.journaled
-        return (absolute_place(kept.journal.path), kept.run) if kept is not None and kept.run else None
 
     def _forget_pause(self) -> None:
         self.inputs = PendingInputs(grants=self.inputs.grants)
@@ -465,7 +448,6 @@ class Session:
         session.messages = [*messages]
         session._own = [*messages]
         session.journaled = kept
-        session.inputs.decisions.update(_DECISIONS.get(session._journaled_run, {}))
         return session
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:

@@ -12,6 +12,7 @@ from agentkit import DefinitionError, JsonAgent, Paused, RunError, Session, Tool
 from agentkit.core.ask_person import Person
 from agentkit.core.messages import text_of
 from agentkit.engine.loop import NOT_BEGUN
+from agentkit.extend import read_answers
 from agentkit.testing import ScriptedModel, answer, call, calls
 
 
@@ -64,26 +65,59 @@ class TestPausing:
         assert again.resume(error.run_id, answers={"2": True, "3": "no"}).answer == "done"
         assert DONE == ["look l", "a"]
 
-    def test_decisions_that_come_one_by_one_are_kept_in_the_process(self, world, tmp_path):
-        settings = {"journal": tmp_path / "runs.db"}
-        run_id = self.paused(world, agent(self.turn(), **settings)).run_id
-        with pytest.raises(Paused) as paused:
-            agent(**settings).resume(run_id, answers={"2": {"path": "c"}})
-        assert [one.id for one in paused.value.calls] == ["3"]
+    @pytest.mark.parametrize("journaled", [True, False])
+    def test_the_calls_of_a_turn_are_decided_together(self, world, tmp_path, journaled):
+        pausing = agent(self.turn(), FINAL, **({"journal": tmp_path / "runs.db"} if journaled else {}))
+        error = self.paused(world, pausing)
+
+        def proceed(answers):
+            if journaled:
+                return pausing.resume(error.run_id, answers=answers)
+            return world.run(pausing, None, session=error.session, answers=answers)
+
+        wanted = r"answers: 'delete' \('3'\) waits in the same turn\. .* together: answers=\{'2': \.\.\., '3': \.\.\.\}"
+        with pytest.raises(RunError, match=wanted) as refused:
+            proceed({"2": True})
+        assert not isinstance(refused.value, Paused)
+        with pytest.raises(RunError, match=wanted):
+            read_answers({"2": True}, error.pending)
         assert DONE == []
-        assert agent(FINAL, **settings).resume(run_id, answers={"3": "no"}).answer == "done"
+        assert proceed({"2": {"path": "c"}, "3": "no"}).answer == "done"
         assert DONE == ["look l", "c"]
 
-    def test_a_decision_about_a_call_that_has_changed_is_not_kept(self, world, tmp_path):
-        settings = {"journal": tmp_path / "runs.db"}
-        run_id = self.paused(world, agent(self.turn(), **settings)).run_id
-        with pytest.raises(Paused):
-            agent(**settings).resume(run_id, answers={"2": True})
-        changed = Session.resumed(run_id, tmp_path / "runs.db")
-        changed.messages[-1]["tool_calls"][1]["function"]["arguments"] = '{"path": "/"}'
-        with pytest.raises(Paused) as paused:
-            agent(**settings).run(session=changed, answers={"3": True})
-        assert [one.arguments for one in paused.value.calls] == ['{"path": "/"}']
+    @pytest.mark.parametrize("elsewhere", [True, False])
+    def test_a_decision_beside_wrong_arguments_is_kept_with_the_session_alone(self, world, tmp_path, elsewhere):
+        pausing = agent(self.turn(), FINAL, journal=tmp_path / "runs.db")
+        error = self.paused(world, pausing)
+        session = Session.resumed(error.run_id, tmp_path / "runs.db")
+        again = self.paused(world, pausing, None, session=session, answers={"2": True, "3": {"paths": []}})
+        assert [one.id for one in again.pending] == ["3"]
+        if elsewhere:
+            session = Session.resumed(error.run_id, tmp_path / "runs.db")
+            assert [one.id for one in session.pending] == ["2", "3"]
+            with pytest.raises(RunError, match="'delete' \\('2'\\) waits"):
+                world.run(pausing, None, session=session, answers={"3": "no"})
+        answers = {"2": True, "3": "no"} if elsewhere else {"3": "no"}
+        assert world.run(pausing, None, session=session, answers=answers).answer == "done"
+        assert DONE == ["look l", "a"]
+
+    def test_a_call_that_a_function_allows_needs_no_decision(self, world, tmp_path):
+        def decide(one: ToolCall) -> object:
+            return Paused if one.id == "3" else True
+
+        settings = {"journal": tmp_path / "runs.db", "approve": decide}
+        error = self.paused(world, agent(self.turn(), **settings))
+        assert [one.id for one in Session.resumed(error.run_id, tmp_path / "runs.db").pending] == ["3"]
+        assert agent(FINAL, **settings).resume(error.run_id, answers={"3": "no"}).answer == "done"
+        assert DONE == ["look l", "a"]
+
+    def test_a_kept_decision_is_not_about_a_call_that_has_changed(self, world, tmp_path):
+        pausing = agent(self.turn(), journal=tmp_path / "runs.db")
+        session = self.paused(world, pausing).session
+        self.paused(world, pausing, None, session=session, answers={"2": True, "3": {"paths": []}})
+        session.messages[-1]["tool_calls"][1]["function"]["arguments"] = '{"path": "/"}'
+        again = self.paused(world, pausing, None, session=session, answers={"3": True})
+        assert [one.arguments for one in again.calls] == ['{"path": "/"}']
         assert DONE == []
 
     def test_the_text_of_a_pause_shows_the_calls_as_they_are(self, world, tmp_path):
@@ -111,25 +145,18 @@ class TestPausing:
         assert session.waiting == []
         assert session.inputs.decisions == {}
 
-    def test_what_is_not_decided_waits_on_and_what_is_decided_is_kept(self, world):
-        settled = agent(self.turn(), FINAL)
-        session = self.paused(world, settled).session
-        error = self.paused(world, settled, None, approvals={"2": {"path": "c"}})
-        assert [one.id for one in error.calls] == ["3"]
-        assert DONE == []
-        assert world.run(settled, None, session=session, approvals={"3": False}).answer == "done"
-        assert DONE == ["look l", "c"]
-
     def test_a_file_brings_no_decisions(self, world):
         pausing = agent(self.turn(), FINAL)
         self.paused(world, pausing)
-        session = self.paused(world, pausing, None, approvals={"2": True}).session
+        given = {"2": True, "3": {"paths": []}}
+        session = self.paused(world, pausing, None, approvals=given).session
         saved = json.loads(json.dumps(session.as_dict()))
         saved["decisions"] = {"2": True, "3": True}  # as a stranger may write them
         saved["nested"] = {}
         loaded = Session.from_dict(saved)
-        error = self.paused(world, pausing, None, session=loaded, approvals={"3": False})
-        assert [one.id for one in error.calls] == ["2"]
+        assert [entry.id for entry in loaded.pending] == ["2", "3"]
+        error = self.paused(world, pausing, None, session=loaded)
+        assert [one.id for one in error.calls] == ["2", "3"]
         assert DONE == []
 
     @pytest.mark.parametrize("by_id", [True, False])

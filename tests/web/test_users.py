@@ -9,7 +9,7 @@ from refunding import reply
 from starlette.testclient import TestClient
 
 from agentkit import DefinitionError, Injected, JsonAgent, Session, tool
-from agentkit.testing import ScriptedModel, answer, call
+from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.web import agui, web_app
 from agentkit.web.threads import MAX_UNSTORED_CONVERSATIONS, Threads
 
@@ -78,6 +78,23 @@ def test_a_user_cannot_answer_or_read_what_waits_for_another_one(tmp_path, is_st
         assert events_of(post(client, "ada", resume=approve(interrupt)))[-1]["result"] == "done"
         assert paid == [("ada in t", 4)]
         assert post(client, "", "hello").status_code == 401
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
+def test_the_decisions_of_a_turn_come_together(tmp_path, is_stored):
+    paid.clear()
+    both = ScriptedModel(calls(call("refund", euros=1), call("refund", euros=2)), answer("done"))
+    store = tmp_path / "runs.db" if is_stored else None
+    app = agui(JsonAgent(refund, model=both, description="A shop."), deps=shop_of, user=user_of, journal=store)
+    with TestClient(app) as client:
+        interrupts = events_of(post(client, "ada", "refund"))[-1]["outcome"]["interrupts"]
+        refused = events_of(post(client, "ada", resume=approve(interrupts[0])))[-1]
+        assert refused["type"] == "RUN_ERROR"
+        assert "decided together" in refused["message"]
+        assert paid == []
+        together = [entry for interrupt in interrupts for entry in approve(interrupt)]
+        assert events_of(post(client, "ada", resume=together))[-1]["result"] == "done"
+        assert paid == [("ada in t", 1), ("ada in t", 2)]
 
 
 def test_the_same_thread_of_another_user_survives_a_restart(tmp_path):
