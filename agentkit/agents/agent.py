@@ -388,12 +388,12 @@ class JsonAgent(Generic[T]):
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one."""
-        if model is None and is_model_selector(self.model):
+        if model is None and self.spec.selects_model:
             return ModelOfRun(), ""
         return self.spec.backends.choose(model, self.spec.fixed_model)
 
     def _model_name(self) -> str:
-        if is_model_selector(self.model):
+        if self.spec.selects_model:
             return ModelOfRun.name
         model = self.spec.fixed_model
         return self.spec.backends.backend(model, model).name

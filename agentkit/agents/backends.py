@@ -170,7 +170,7 @@ class Backends:
 
         `model` is the model of the run, or None; `first` is that of the agent.
         """
-        named, notice = resolve_model(check_model(model), first)
+        named, notice = resolve_model(None if model is None else check_model(model), first)
         is_new = notice not in self._notices
         self._notices.add(notice)
         return self.backend(named, first), notice if is_new else ""
@@ -188,7 +188,6 @@ class Backends:
             names = ", ".join(sorted(self.for_run))
             raise DefinitionError(f"{names}: {name} takes no options of a run. Leave them out.")
         if not isinstance(model, str):
-            check_model(model)
             return model
         if model not in self._created:
             options: dict[str, Any] = self.options

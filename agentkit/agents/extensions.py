@@ -1,7 +1,7 @@
 """The extensions of an agent: what is checked when it is made, and what they add to its tools and its runs."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,30 +66,31 @@ def add_tools(tools: ToolRegistry, extensions: Iterable[Extension]) -> tuple[Too
     return (tools.merged(added) if any(added) else tools), tuple(toolsets)
 
 
-def extend_instruction(instruction: str, extensions: Iterable[Extension], context: RunContext[Any]) -> str:
-    """Return the instruction with the texts of extensions after it; raise `DefinitionError` for another value."""
-    parts = [instruction]
-    for extension in extensions:
-        text = extension.instruction(context)
-        if not isinstance(text, str):
-            remedy = "Return '' for none."
-            raise DefinitionError(f"{extension.name}.instruction must return a text, got {text!r:.80}. {remedy}")
-        if text := text.strip():
-            parts.append(text)
-    return "\n\n".join(parts)
+def write_instruction(extension: Extension, context: RunContext[Any]) -> str:
+    """Return what an extension adds to the instruction of a run; raise `DefinitionError` for anything but a text."""
+    text = extension.instruction(context)
+    if not isinstance(text, str):
+        remedy = "Return '' for none."
+        raise DefinitionError(f"{extension.name}.instruction must return a text, got {text!r:.80}. {remedy}")
+    return text.strip()
 
 
-def list_policies(extensions: Iterable[Extension], context: RunContext[Any]) -> Iterator[Policy]:
-    """Yield the policies of extensions for a run; raise `DefinitionError` for anything else."""
-    for extension in extensions:
-        given = extension.policies(context)
-        if callable(given) or not isinstance(given, Iterable) or not all(map(callable, found := tuple(given))):
-            raise DefinitionError(f"{extension.name}.policies must return a list of functions, got {given!r:.80}.")
-        yield from found
+def list_policies(extension: Extension, context: RunContext[Any]) -> Sequence[Policy]:
+    """Return the policies of an extension for a run; raise `DefinitionError` for anything else."""
+    given = extension.policies(context)
+    if callable(given) or not isinstance(given, Iterable) or not all(map(callable, found := tuple(given))):
+        raise DefinitionError(f"{extension.name}.policies must return a list of functions, got {given!r:.80}.")
+    return found
+
+
+def opens(extension: Extension) -> bool:
+    """Return whether an extension has an `open` or a `close` of its own."""
+    kind = type(extension)
+    return kind.open is not Extension.open or kind.close is not Extension.close
 
 
 @dataclass
-class _OpenedExtension:
+class OpenedExtension:
     """Open an extension for a run as a toolset is opened."""
 
     name: str
@@ -104,11 +105,3 @@ class _OpenedExtension:
 
     def list_tools(self) -> Sequence[JsonTool[..., Any]]:
         return ()
-
-
-def list_to_open(extensions: Iterable[Extension], context: RunContext[Any]) -> Iterator[Toolset]:
-    """Yield what the run opens and closes for extensions; nothing for those that have no `open` and `close`."""
-    for extension in extensions:
-        kind = type(extension)
-        if kind.open is not Extension.open or kind.close is not Extension.close:
-            yield _OpenedExtension(extension.name, extension, context)

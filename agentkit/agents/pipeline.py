@@ -9,7 +9,6 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
-from ..core.extension import Extension
 from ..core.flow import Flow, Policy, apply_policies, ask
 from ..core.messages import Message
 from ..engine.loop import Answer, agent_loop
@@ -51,7 +50,7 @@ from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
-from .extensions import list_policies, list_to_open
+from .extensions import OpenedExtension, list_policies
 from .handoffs import hand_over, list_handoff_names
 from .options import RunRequest
 from .run_state import Run
@@ -88,7 +87,7 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     if request.is_dry:
         policies = (dry_run(list_handoff_names(spec.handoffs)), *policies)
     flow = apply_policies(loop, policies)
-    to_open = [*spec.toolsets, *list_to_open(spec.extensions, context)]
+    to_open = [*spec.toolsets, *(OpenedExtension(one.name, one, context) for one in spec.to_open)]
     return _open_before(flow, to_open, run.toolsets) if to_open else flow
 
 
@@ -142,6 +141,8 @@ def policies_of_run(
     limits = settings.limits
     backends = spec.backends
     inputs = session.inputs
+    may_be_many = spec.select is not None or spec.toolsets or len(spec.tools) > SOME_TOOLS
+    extensions = (*spec.extensions, _SEARCH) if may_be_many and not spec.has_search else spec.extensions
     hiding: tuple[Policy, ...] = ()
     if settings.untrusted == "hidden":
         extract = partial(spec.extract, spec)
@@ -149,7 +150,7 @@ def policies_of_run(
         hiding = (hide_untrusted(run.history, session.cut, extract, context, inputs=inputs, keeping=kept),)
     return (
         *settings.policies,
-        *list_policies(_with_search(spec), context),
+        *(policy for extension in extensions for policy in list_policies(extension, context)),
         truncate_results(session.cut, limits.result_chars),
         *hiding,
         # after the truncation: the delimiters enclose what is shown
@@ -210,14 +211,6 @@ def _selector_error(function: ToolSelector, why: str) -> DefinitionError:
         f"tools={name}: expected a function of the run's RunContext that returns a list of tools: {why}. "
         f"If it is a tool itself, write tools=[{name}]."
     )
-
-
-def _with_search(spec: AgentSpec) -> Sequence[Extension]:
-    """Return the extensions of an agent, with the search among many tools if it may have many and has no own search."""
-    may_be_many = spec.select is not None or spec.toolsets or len(spec.tools) > SOME_TOOLS
-    if may_be_many and not any(isinstance(extension, ToolSearch) for extension in spec.extensions):
-        return (*spec.extensions, _SEARCH)
-    return spec.extensions
 
 
 class StepTools:

@@ -43,7 +43,6 @@ from ..sessions.session import Session, conversation_in, open_journal, open_reco
 from ..tools.execution.call_tools import CALLER_IN_ASYNC_RUN
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
-from .backends import is_model_selector
 from .handoffs import run_handoffs
 from .inner_runs import nest
 from .instruments import ObservedRun, RunObserver, find_instrument
@@ -381,7 +380,7 @@ def _choose_model(
     A run that continues keeps the name that was chosen when it began. A model object has no name to store; the function
     chooses it anew. Where the run names a `model` itself, the function is not called.
     """
-    if model is not None or not is_model_selector(spec.model):
+    if model is not None or not spec.selects_model:
         return spec, request.session.model if continues else ""
     chosen = spec.choose_model(make_context(spec, run, request, None), request.session.model if continues else "")
     return chosen, chosen.model if isinstance(chosen.model, str) else ""

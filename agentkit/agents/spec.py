@@ -32,6 +32,7 @@ from ..core.flow import Listener, Policy
 from ..core.hints import check_takes
 from ..core.masking import MaskedDict, mask, mask_exception, masked_repr
 from ..engine.model import Model
+from ..extensions.tool_search import ToolSearch
 from ..policies.answer_checks import Check, check_arity
 from ..policies.limits import FLAT_NAMES, NO_LIMITS, Limits
 from ..policies.pending import Decide
@@ -46,7 +47,7 @@ from ..tools.registry import ToolRegistry
 from ..tools.toolset import Toolset
 from ..views.log import log_event
 from .backends import Backends, check_model, is_model_selector, preload
-from .extensions import extend_instruction
+from .extensions import opens, write_instruction
 from .instruments import Instrument
 
 INSTRUCTION = """\
@@ -170,12 +171,28 @@ class AgentSpec:
         """The description; "" for a function, which only a run can call."""
         return self.description if isinstance(self.description, str) else ""
 
-    @property
-    def fixed_model(self) -> str | Model | None:
-        """The model; None for a function, which only a run can call."""
-        return None if is_model_selector(self.model) else cast("str | Model | None", self.model)
+    @cached_property
+    def selects_model(self) -> bool:
+        """Whether the model is a function, which only a run can call."""
+        return is_model_selector(self.model)
 
-    @property
+    @cached_property
+    def fixed_model(self) -> str | Model | None:
+        """The model, checked; None for a function."""
+        model: str | Model | None = None if self.selects_model else check_model(self.model)
+        return model
+
+    @cached_property
+    def has_search(self) -> bool:
+        """Whether an extension searches among the tools."""
+        return any(isinstance(extension, ToolSearch) for extension in self.extensions)
+
+    @cached_property
+    def to_open(self) -> Sequence[Extension]:
+        """The extensions that a run opens and closes."""
+        return [*filter(opens, self.extensions)]
+
+    @cached_property
     def instruction(self) -> str:
         """The system message without the texts of extensions, which follow it in a run, and of a function."""
         return self.own_instruction or f"{self.about.strip()}\n\n{INSTRUCTION}".strip()
@@ -195,7 +212,8 @@ class AgentSpec:
             if not isinstance(described, str):
                 raise _selector_error("description", self.description, "a text", described)
             instruction = f"{described.strip()}\n\n{INSTRUCTION}".strip()
-        return extend_instruction(instruction, self.extensions, context)
+        added = (write_instruction(extension, context) for extension in self.extensions)
+        return "\n\n".join([instruction, *filter(None, added)])
 
     def is_instructed_by(self, text: str) -> bool:
         """Return whether a text may be the system message of a run of this agent."""
@@ -206,7 +224,7 @@ class AgentSpec:
 
     def choose_model(self, context: RunContext[Any], chosen: str = "") -> "AgentSpec":
         """Return the specification with the model of a run: that of its function, or the one `chosen` before."""
-        if not is_model_selector(self.model):
+        if not self.selects_model:
             return self
         model = chosen or _call_with_run("model", cast(ModelSelector, self.model), context)
         if model is None or is_model_selector(model):
@@ -275,7 +293,7 @@ class AgentSpec:
         preload(self.model)
         if callable(self.description):
             _check_selector("description", self.description)
-        if is_model_selector(self.model):
+        if self.selects_model:
             _check_selector("model", self.model)
 
     def for_run(self, settings: Mapping[str, Any]) -> "AgentSpec":
