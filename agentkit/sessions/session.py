@@ -39,7 +39,7 @@ from ..policies.taint.hidden import show_waiting
 from ..tools.results.result_text import render_result
 from ..views.frames import Frame, frames_of_stored_run
 from .journal import JournaledRun
-from .journal.location import Journal, Place, absolute_place, show_place
+from .journal.location import Journal, Place, absolute_place, is_same_place, show_place
 from .journal.maintenance import (
     Mark,
     closed_state,
@@ -468,7 +468,7 @@ def conversation_in(session: Session, place: Place | Journal) -> JournaledConver
     """
     old = session.journaled
     journal = Journal.of(place)
-    if old is not None and absolute_place(old.journal.path) == absolute_place(journal.path):
+    if old is not None and is_same_place(old.journal.path, journal.path):
         old.journal = journal
         return old
     if old is not None and old.name:

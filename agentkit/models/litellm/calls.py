@@ -200,6 +200,8 @@ class Calls:
         """Return the call for a request with these arguments, and messages that it gets later."""
         key = _key_of(litellm, arguments, provider, is_async=is_async)
         prepared = None if key is None else self._find(litellm, *key)
+        if key is not None and prepared is None:
+            key = _copy_key(*key)
         return PlannedCall(self, litellm, provider, arguments, is_async, key, prepared)
 
     def _find(self, litellm: Any, given: Mapping[str, Any], settings: tuple[Any, ...]) -> _PreparedCall | None:
@@ -257,11 +259,20 @@ def _key_of(litellm: Any, arguments: dict[str, Any], provider: str, *, is_async:
     if litellm.model_fallbacks or litellm.num_retries or not is_silent(litellm, arguments):
         return None
     given = {key: value for key, value in arguments.items() if key not in _CHANGING}
-    tools = given.pop("tools", None)  # one object for the same tools, which is never changed
-    key = {**_copy_tree(given), "tools": tools, "acompletion": is_async}
-    settings = tuple(_copy_tree(getattr(litellm, name, None)) for name in _SETTINGS)
+    given["acompletion"] = is_async
+    return given, (*map(vars(litellm).get, _SETTINGS), *map(os.environ.get, _list_variables(provider)))
+
+
+@cache
+def _list_variables(provider: str) -> tuple[str, ...]:
     prefix = provider.removesuffix("_chat").upper()
-    return key, (*settings, *(os.environ.get(name.format(prefix)) for name in _VARIABLES))
+    return tuple(name.format(prefix) for name in _VARIABLES)
+
+
+def _copy_key(given: Mapping[str, Any], settings: tuple[Any, ...]) -> _Key:
+    """Return a key that litellm and the host cannot change; the tools stay one object, which no one changes."""
+    kept = {key: value if key == "tools" else _copy_tree(value) for key, value in given.items()}
+    return kept, tuple(map(_copy_tree, settings))
 
 
 def is_untouched(litellm: Any) -> bool:
@@ -274,11 +285,14 @@ def is_untouched(litellm: Any) -> bool:
 
 
 def _is_own_function(litellm: Any, name: str) -> bool:
-    links = [getattr(litellm, name, None)]
-    while (inner := getattr(links[-1], "__wrapped__", None)) is not None:
-        links.append(inner)
-    is_own = all(type(link) is FunctionType and link.__globals__["__name__"].startswith("litellm.") for link in links)
-    return is_own and any(link is getattr(litellm.main, name, None) for link in links)
+    link = getattr(litellm, name, None)
+    is_original = False
+    while link is not None:
+        if type(link) is not FunctionType or not link.__globals__["__name__"].startswith("litellm."):
+            return False
+        is_original = is_original or link is getattr(litellm.main, name, None)
+        link = getattr(link, "__wrapped__", None)
+    return is_original
 
 
 _OBSERVER_SETTINGS = (

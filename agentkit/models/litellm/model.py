@@ -99,10 +99,13 @@ def _check_key(litellm: Any, name: str, options: Mapping[str, Any]) -> None:
 
 def _list_addresses(litellm: Any, provider: str, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield the configured addresses, the decisive one first."""
-    variables = (f"{provider.removesuffix('_chat').upper()}_{suffix}" for suffix in ("API_BASE", "BASE_URL"))
-    given = (options.get("api_base"), options.get("base_url"), getattr(litellm, "api_base", None))
-    found = [*given, *map(os.environ.get, variables)]
-    yield from (address for address in found if isinstance(address, str) and address)
+    for given in (options.get("api_base"), options.get("base_url"), getattr(litellm, "api_base", None)):
+        if isinstance(given, str) and given:
+            yield given
+    prefix = provider.removesuffix("_chat").upper()
+    for variable in (f"{prefix}_API_BASE", f"{prefix}_BASE_URL"):
+        if found := os.environ.get(variable):
+            yield found
 
 
 def _has_audio(messages: Sequence[Message]) -> bool:

@@ -3,7 +3,8 @@
 import atexit
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import cast
@@ -19,6 +20,14 @@ _open: dict[tuple[str, Sync], SqlStore] = {}
 _guard = threading.RLock()
 _stores: WeakSet[SqlStore] = WeakSet()
 """The stores in `_open`, and those that were replaced in it and still have users."""
+IDLE_SECONDS = 0.25
+"""How long a file stays open without users: opening and closing it takes as much CPU as a short run."""
+MAX_IDLE_FILES = 8
+"""The most files that stay open without users."""
+_idle: dict[SqlStore, float] = {}
+"""The files without users, the oldest first, and since when they have none."""
+_closer: threading.Thread | None = None
+"""Closes them after a while; it ends when no file is left."""
 
 
 def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False) -> Store:
@@ -35,26 +44,72 @@ def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False)
     key = absolute_place(place), sync
     with _guard:
         store = _open.get(key)
-        if store is None or not store.is_current():
+        if store is None or not (store.can_wake() if store in _idle else store.is_current()):
             if store is not None and not store.users:
+                _idle.pop(store, None)
                 store.shut()
             store = _open[key] = _connect(place, sync, must_exist=must_exist)
             _stores.add(store)
+        _idle.pop(store, None)
         store.users += 1
         return store
 
 
-def close_store(store: Store) -> None:
-    """Release a store; the last release closes a file.  A connection stays open for the next run of the process."""
+def close_store(store: Store, *, may_rest: bool = False) -> None:
+    """Release a store; the last release closes a file.  A connection stays open for the next run of the process.
+
+    Args:
+        store: The store.
+        may_rest: Whether the file may stay open, too, for `IDLE_SECONDS` to twice that.
+    """
     if not isinstance(store, SqlStore):
         return
     with _guard:
         store.users -= 1
-        if store.users or (is_url(store.place) and store in _open.values()):
+        if store.users:
             return
-        for key in [key for key, other in _open.items() if other is store]:
-            del _open[key]
-    store.shut()
+        unused = [store]
+        if store in _open.values():
+            if store.is_server:
+                return
+            if may_rest and store.can_rest():
+                _idle[store] = time.monotonic()
+                _start_closer()
+                unused = [*_idle][:-MAX_IDLE_FILES]
+        _forget(unused)
+    for store in unused:
+        store.shut()
+
+
+def _forget(unused: Collection[SqlStore]) -> None:
+    for store in unused:
+        _idle.pop(store, None)
+    for key in [key for key, store in _open.items() if store in unused]:
+        del _open[key]
+
+
+def _start_closer() -> None:
+    global _closer
+    if _closer is None:
+        _closer = threading.Thread(target=_close_idle, name="agentkit journals", daemon=True)
+        _closer.start()
+
+
+def _close_idle() -> None:
+    """Close the files that have had no users for `IDLE_SECONDS`, until none is left."""
+    global _closer
+    while True:
+        time.sleep(IDLE_SECONDS)
+        with _guard:
+            unused = [store for store, since in _idle.items() if time.monotonic() - since >= IDLE_SECONDS]
+            _forget(unused)
+            is_last = not _idle
+            if is_last:
+                _closer = None
+        for store in unused:
+            store.shut()
+        if is_last:
+            return
 
 
 @contextmanager
@@ -75,10 +130,13 @@ def _connect(place: str | os.PathLike[str], sync: Sync, *, must_exist: bool) -> 
 
 
 @atexit.register
-def _close_connections() -> None:
-    for store in [*_open.values()]:
-        if is_url(store.place):
-            store.shut()
+def close_idle_stores() -> None:
+    """Close the stores without users; those that another thread is closing are closed when this returns."""
+    with _guard:
+        unused = [store for store in _stores if store.is_server or not store.users]
+        _forget(unused)
+    for store in unused:
+        store.shut()
 
 
 def _begin_fork() -> None:
@@ -94,9 +152,12 @@ def _end_fork() -> None:
 
 
 def _leave_to_parent() -> None:
+    global _closer
     for store in _stores:
         store.shut(is_inherited=True)
     _open.clear()
+    _idle.clear()
+    _closer = None
     _end_fork()
 
 

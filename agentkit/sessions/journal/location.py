@@ -107,6 +107,11 @@ def absolute_place(place: Place) -> str:
     return str(place) if is_url(place) else os.path.realpath(place)
 
 
+def is_same_place(one: Place, other: Place) -> bool:
+    """Return whether two places are those of the same journal."""
+    return one == other or absolute_place(one) == absolute_place(other)
+
+
 def show_place(place: Place) -> str:
     """Return the path, or the URL without its password, for messages."""
     if not isinstance(place, str | os.PathLike):

@@ -313,6 +313,14 @@ class SqlStore(ABC):
     def is_current(self) -> bool:
         """Return whether the place still leads to what is open here; a file may have been deleted or replaced."""
 
+    def can_rest(self) -> bool:
+        """Return whether a file may stay open without users."""
+        return False
+
+    def can_wake(self) -> bool:
+        """Return whether a file that was without users can be used again."""
+        return False
+
     @abstractmethod
     def shut(self, *, is_inherited: bool = False) -> None:
         """Release the file or the connection, and the leases.  `close_store` calls it at last.
@@ -695,6 +703,10 @@ class SqliteStore(SqlStore):
         super().__init__(path)
         self.path = Path(path)
         self._real_path = os.path.realpath(path)
+        self._log_path = f"{self._real_path}-wal"
+        self._log: tuple[int, int, int] | None = None
+        """The write-ahead log of a file that was without users; it is in use, so no other process has removed it."""
+        self._is_shut = False
         self._is_locked_out = False
         self._owner_file: OwnerFile | None = None
         if must_exist and not self.path.exists():
@@ -706,7 +718,7 @@ class SqliteStore(SqlStore):
             with self._errors():
                 self._set_up(sync)
             found = os.stat(self.path)
-            self._identity = found.st_dev, found.st_ino
+            self._identity = found.st_dev, found.st_ino, found.st_mode
         except BaseException:
             self._file.close()
             raise
@@ -825,20 +837,47 @@ class SqliteStore(SqlStore):
 
     def is_current(self) -> bool:
         """Return whether the open file is still the one at this path; it may have been deleted or replaced."""
-        try:
-            found = os.stat(self.path)
-        except OSError:
+        found = _identify(self.path)
+        return found is not None and found[:2] == self._identity[:2]
+
+    def can_rest(self) -> bool:
+        """Return whether the file may stay open without users.
+
+        It may not where an open file cannot be deleted, nor if a lease could not be removed or a write failed.
+        """
+        if sys.platform == "win32" or self._held or self._ended or self._is_locked_out:
             return False
-        return (found.st_dev, found.st_ino) == self._identity
+        self._log = _identify(self._log_path)
+        return self._log is not None and self.is_current()
+
+    def can_wake(self) -> bool:
+        """Return whether this is still the file, with the same mode and log, and no other version has changed it."""
+        if self._identity != _identify(self.path) or self._log != _identify(self._log_path):
+            return False
+        try:
+            return self._version() == SCHEMA_VERSION
+        except sqlite3.Error:
+            return False
 
     def shut(self, *, is_inherited: bool = False) -> None:
         """Release the file; the last release leaves a single file, without `-wal` and `-shm`."""
-        with self.lock, suppress(sqlite3.Error):
+        with self.lock:
+            if not is_inherited and not self._is_shut:
+                self._discard_log()
+            self._is_shut = True
             self._held.clear()
-            self._file.close()  # also in a child, where SQLite would believe that it has the locks of the parent
-        if self._owner_file is not None:
-            self._owner_file.close(is_inherited=is_inherited)
-            self._owner_file = None
+            with suppress(sqlite3.Error):
+                self._file.close()  # also in a child, where SQLite would believe that it has the locks of the parent
+            if self._owner_file is not None:
+                self._owner_file.close(is_inherited=is_inherited)
+                self._owner_file = None
+
+    def _discard_log(self) -> None:
+        """Remove the write-ahead log of a deleted or replaced file, which SQLite would add to its successor."""
+        if self._log is not None and not self.is_current() and self._log == _identify(self._log_path):
+            for end in ("-wal", "-shm"):
+                with suppress(OSError):
+                    os.unlink(f"{self._real_path}{end}")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -846,6 +885,15 @@ class SqliteStore(SqlStore):
             yield
         except (sqlite3.Error, OSError, UnicodeError, OverflowError) as error:
             raise JournalError(f"{self.named}: {error}. {_remedy(error)}") from error
+
+
+def _identify(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    """Return the device, the inode and the mode of a file; None if it does not exist."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mode
 
 
 def _remedy(error: Exception) -> str:

@@ -468,7 +468,7 @@ class JournalWriter:
                 if self._lease is not None:
                     self._lease.release()
                 if self._store is not None:
-                    close_store(self._store)
+                    close_store(self._store, may_rest=True)
 
     def _flush(self) -> None:
         if self._pending and self.run:

@@ -3,19 +3,24 @@
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 
 import pytest
+from waiting import wait_until
 
-from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, tool
+from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, Session, tool
 from agentkit.core.errors import LimitExceeded
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.policies.limits import Budget, Limits, Spent
 from agentkit.sessions.journal import Journal, JournalError, fork, runs
-from agentkit.sessions.journal.connections import _open, opened_store
+from agentkit.sessions.journal.connections import MAX_IDLE_FILES, _idle, _open, close_idle_stores, opened_store
+from agentkit.sessions.journal.maintenance import find_problems
 from agentkit.sessions.journal.run_info import read_run_records, time_and_calls
 from agentkit.sessions.records import cut_digest
 from agentkit.testing import ScriptedModel, call
@@ -249,8 +254,13 @@ class TestNames:
         assert [run.id for run in runs(path)] == [run_id]
 
 
+def files_beside(file):
+    """Return the names of what lies beside a journal while it is open."""
+    return [name.name for name in file.parent.iterdir() if name.name.startswith(f"{file.name}-")]
+
+
 class TestOneConnection:
-    def test_runs_at_a_time_share_it_and_the_last_one_closes_it(self, file):
+    def test_runs_at_a_time_share_it_and_it_is_closed_soon_after_the_last_one(self, file):
         inside = threading.Barrier(4)
         go_on = threading.Event()
         seen = []
@@ -272,9 +282,59 @@ class TestOneConnection:
         for thread in threads:
             thread.join()
         assert seen == [3]
+        wait_until(lambda: files_beside(file) == [])
         assert not [store for store in _open.values() if store.place == file]
-        assert [name.name for name in file.parent.iterdir() if name.name.startswith("runs.db-")] == []
         assert [run.state for run in runs(file)] == ["finished"] * 3
+
+    def test_runs_after_each_other_share_it(self, world, file):
+        used = []
+        agent = JsonAgent(look, model=ScriptedModel([FINAL] * 3), journal=file)
+        for _ in range(3):
+            world.run(agent, "Go")
+            used.append(_open[os.path.realpath(file), "normal"])
+        close_idle_stores()
+        assert files_beside(file) == []
+        assert used[0] is used[1] is used[2]
+        assert [run.state for run in runs(file)] == ["finished"] * 3
+
+    def test_few_files_stay_open_without_runs(self, tmp_path):
+        files = [tmp_path / f"{number}.db" for number in range(MAX_IDLE_FILES + 2)]
+        for file in files:
+            JsonAgent(look, model=ScriptedModel(FINAL), journal=file)("Go")
+        wait_until(lambda: [files_beside(file) for file in files[:2]] == [[], []])
+        assert len(_idle) <= MAX_IDLE_FILES
+        close_idle_stores()
+        assert sorted(tmp_path.iterdir()) == sorted(files)
+
+    @pytest.mark.parametrize("how", ["removed", "replaced", "given to others"])
+    def test_between_runs_a_file_can_be(self, world, file, how):
+        agent = JsonAgent(look, model=ScriptedModel([FINAL] * 3), journal=Journal(file, errors="raise"))
+        world.run(agent, "The first", session=Session())
+        close_idle_stores()
+        copy = file.with_name("copy.db")
+        shutil.copy(file, copy)
+        world.run(agent, "The second", session=Session())
+        used = _open[os.path.realpath(file), "normal"]
+        if how == "removed":
+            file.unlink()
+        elif how == "replaced":
+            copy.replace(file)
+        else:
+            file.chmod(0o660)
+        world.run(agent, "The third", session=Session())
+        assert _open[os.path.realpath(file), "normal"] is not used
+        kept = {"removed": [], "replaced": ["The first"], "given to others": ["The first", "The second"]}[how]
+        assert sorted(run.query for run in runs(file)) == [*kept, "The third"]
+        assert find_problems(file) == []
+
+    def test_it_is_closed_at_the_end_of_the_program(self, file):
+        script = (
+            "from agentkit import JsonAgent; from agentkit.testing import ScriptedModel, answer\n"
+            f"JsonAgent(print, model=ScriptedModel(answer('3')), journal={str(file)!r})('Go')"
+        )
+        subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+        assert files_beside(file) == []
+        assert [run.answer for run in runs(file)] == ["3"]
 
     def test_a_file_that_was_replaced_is_another_one(self, file):
         with opened_store(file) as old:

@@ -13,6 +13,7 @@ from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.model import Reply
 from agentkit.events import JournalFailed
 from agentkit.journal import Journal, JournalError, runs, show
+from agentkit.sessions.journal.connections import close_idle_stores
 from agentkit.testing import answer, call
 
 FULL_DISK = (
@@ -151,6 +152,7 @@ class TestFiles:
 
     def test_a_file_that_can_only_be_read_is_left_unchanged(self, world, file):
         agent_of(file, answer("3"))("Go")
+        close_idle_stores()
         data = bytearray(file.read_bytes())
         data[WRITE_VERSION] = 3
         file.write_bytes(data)
@@ -205,6 +207,7 @@ class TestDamage:
     def test_damaged_pages_are_noticed(self, file):
         for number in range(30):
             agent_of(file, answer("x" * 3000))(f"Go {number}")
+        close_idle_stores()
         data = bytearray(file.read_bytes())
         page = 4096 * (len(data) // 4096 // 2)
         data[page : page + 4096] = os.urandom(4096)

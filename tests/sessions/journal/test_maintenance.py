@@ -7,7 +7,7 @@ from stores import change_rows, patch_append
 from agentkit import DefinitionError, JsonAgent, Session, tool
 from agentkit.core.messages import pending_calls
 from agentkit.journal import Journal, JournalError, delete, prune, runs, show
-from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.connections import close_idle_stores, opened_store
 from agentkit.sessions.journal.location import ConversationBusy
 from agentkit.sessions.journal.maintenance import delete_conversation
 from agentkit.sessions.journal.writer import JournaledConversation
@@ -115,6 +115,7 @@ class TestRemoval:
 
     def test_a_deleted_run_is_overwritten_in_the_file(self, file):
         first = agent_of(file, answer("a secret word")).run("Go")
+        close_idle_stores()
         assert b"a secret word" in file.read_bytes()
         delete(first.run_id, store=file)
         assert b"a secret word" not in file.read_bytes()
