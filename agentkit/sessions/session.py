@@ -39,7 +39,7 @@ from ..policies.taint.hidden import show_waiting
 from ..tools.results.result_text import render_result
 from ..views.frames import Frame, frames_of_stored_run
 from .journal import JournaledRun
-from .journal.location import Journal, Place, absolute_place, is_same_place, show_place
+from .journal.location import Journal, Place, is_same_place, show_place
 from .journal.maintenance import (
     Mark,
     closed_state,
