@@ -38,6 +38,7 @@ from .engine.history import Violation as Violation
 from .engine.history import check_history as check_history
 from .engine.history import repair_history as repair_history
 from .engine.result import Result as Result
+from .extensions.code import CodeMode as CodeMode
 from .extensions.memory import Memory as Memory
 from .extensions.plan import Plan as Plan
 from .extensions.skills import Skills as Skills

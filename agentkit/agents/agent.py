@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, Unpack, cast
 from typing_extensions import TypeVar
 
 from ..core.context import RunContext
-from ..core.errors import InnerPaused, Paused, RunError, ToolError
+from ..core.errors import InnerPaused, ModelError, Paused, RunError, ToolError
 from ..core.extension import Extension
 from ..core.flow import Event, Listener, Policy
 from ..core.hints import explain_attributes
@@ -19,10 +19,10 @@ from ..core.labels import USER, Label, delimit, derive_delimiter_id
 from ..core.masking import mask
 from ..core.messages import Message
 from ..core.parts import Query
-from ..engine.model import Model
+from ..engine.model import Delta, Model, Reply, Request
 from ..engine.result import Result, RunFinished
 from ..policies.answer_checks import Check
-from ..policies.limits import DEFAULT_LIMITS, UNSET, Limits
+from ..policies.limits import DEFAULT_LIMITS, NO_LIMITS, UNSET, Limits
 from ..policies.pending import Decide
 from ..policies.questions import Respondents
 from ..policies.quota import Quota
@@ -42,8 +42,8 @@ from ..views.html import agent_view
 from . import batch
 from .backends import Backends, ModelOfRun, check_model, is_model_selector, list_models
 from .batch import MapOptions, Outcome, Queries
-from .extensions import add_tools, check_extensions
-from .handoffs import check_handoffs, make_handoff_tools
+from .extensions import add_tools, check_extensions, list_policies
+from .handoffs import check_handoffs, list_handoff_names, make_handoff_tools
 from .instruments import Telemetry, resolve_telemetry
 from .options import (
     ForkOptions,
@@ -229,6 +229,7 @@ class JsonAgent(Generic[T]):
             settings=settings,
             backends=Backends(options, grouped.request_seconds, list_models(fallback_models)),
             extract=extract_value,
+            run_program=run_program,
             toolsets=(*toolsets, *sources),
             extensions=extending,
             select=select,
@@ -426,26 +427,79 @@ def make_agent_tool(current: Callable[[], AgentSpec], name: str, description: st
         Args:
             query: The whole task, with all that must be known for it: nothing of this conversation is.
         """
-        result: Result[Any] | None = None
-        try:
-            request = query_request(query, Session(), stream=run.stream, tool=name)
-            async with aclosing(astream_run(current(), request)) as events:
-                async for event in events:
-                    if isinstance(event, RunFinished):
-                        result = event.result
-        except Paused as error:
-            raise error if isinstance(error, InnerPaused) else ToolError(NO_PERSON) from None
-        except RunError as error:
-            partial = f" It had come this far: {error.partial}" if error.partial else ""
-            raise ToolError(f"{name} came to no answer. {type(error).__name__}: {error}{partial}") from error
-        assert result is not None  # a run that does not raise ends with RunFinished
-        return result.answer
+        return await _run_as_tool(current(), query_request(query, Session(), stream=run.stream, tool=name))
 
     setattr(ask_agent, RUNS_AGENT, True)
     check_name(name, "agent.as_tool({!r})")
     remedy = f'Give JsonAgent(..., description="...") or agent.as_tool({name!r}, description="...").'
     check_description(name, description, remedy)
     return JsonTool(ask_agent, name=name, description=description, on_error="raise", timeout=None)
+
+
+async def _run_as_tool(spec: AgentSpec, request: RunRequest) -> Any:
+    """Return the answer of a run that is a tool call; raise `ToolError` if it has none."""
+    result: Result[Any] | None = None
+    try:
+        async with aclosing(astream_run(spec, request)) as events:
+            async for event in events:
+                if isinstance(event, RunFinished):
+                    result = event.result
+    except Paused as error:
+        raise error if isinstance(error, InnerPaused) else ToolError(NO_PERSON) from None
+    except RunError as error:
+        partial = f" It had come this far: {error.partial}" if error.partial else ""
+        raise ToolError(f"{request.tool} came to no answer. {type(error).__name__}: {error}{partial}") from error
+    assert result is not None  # a run that does not raise ends with RunFinished
+    return result.answer
+
+
+PROGRAM_INSTRUCTION = "A program calls the tools."
+
+
+class _NoModel:
+    """The model of a program's run; the program answers in its place."""
+
+    name = "program"
+
+    def ask(self, _: Request) -> Generator[Delta | Reply, None, None]:
+        raise ModelError("a program asks no model")
+
+    def aask(self, _: Request) -> AsyncGenerator[Delta | Reply, None]:
+        raise ModelError("a program asks no model")
+
+
+async def run_program(
+    spec: AgentSpec, outer: Session, run: RunContext[Any], query: str, program: Policy, session: Session
+) -> str:
+    """Run a program inside the call of `run`, with the tools of the step and the settings of a specification.
+
+    See `RunProgram`.  `outer` is the session of the enclosing run: its state and its hidden results are shared.
+    """
+    assert run.call is not None  # the context is that of a call
+    left_out = {run.call.name, *list_handoff_names(spec.handoffs)}
+    tools = [tool for tool in run.tools().own_tools if tool.name not in left_out]
+    limits = replace(NO_LIMITS, steps=None, tool_seconds=spec.settings.limits.tool_seconds, result_chars=None)
+    others = [policy for extension in spec.extensions for policy in list_policies(extension, run)]
+    policies = (program, *spec.settings.policies, *others)
+    programmed = replace(
+        spec,
+        tools=ToolRegistry(*tools, answer=make_answer_tool()),
+        settings=replace(spec.settings, checks=(), policies=policies, limits=limits),
+        backends=Backends({}, None, []),
+        extract=lambda _, *question: spec.extract(spec, *question),
+        select=None,
+        toolsets=(),
+        extensions=(),
+        handoffs={},
+        journal=None,
+        text_ends=False,
+        own_instruction=PROGRAM_INSTRUCTION,
+        is_program=True,
+    )
+    request = query_request(query, session, tool=run.call.name)
+    answer: str = await _run_as_tool(programmed, replace(request, model=_NoModel(), outer=outer, state=run.state))
+    run.inbox.extend(message for message in session.messages[2:] if message["role"] == "user")
+    return answer
 
 
 READER_INSTRUCTION = """\

@@ -107,9 +107,12 @@ class InnerRun:
         if found is not None and found is not session:
             for name in ADOPTED:
                 setattr(session, name, getattr(found, name))
+        if request.outer is not None:
+            _share(request.outer, session)
         if writer is not None and session.journaled is None:
             journal = writer.conversation.journal
-            session.journaled = JournaledConversation(journal, origin=_origin(writer, self.key))
+            written = set() if request.outer is None else {*session.cut.texts}  # the enclosing run writes those
+            session.journaled = JournaledConversation(journal, origin=_origin(writer, self.key), cut=written)
         if found is None or not found.messages:
             return request
         return replace(request, query=None, message=None, answers=self.inputs.take_inner(self.key, session.pending))
@@ -152,6 +155,14 @@ class InnerRun:
         pause.pending = pending
         pause.session = session
         return pause
+
+
+def _share(outer: Session, session: Session) -> None:
+    """Let a run share the state and the stored results of the enclosing one, which gets those that it has already."""
+    outer.session_state.update(session.session_state)
+    session.session_state = outer.session_state
+    outer.cut.add(session.cut)
+    session.cut = outer.cut
 
 
 def _resume(writer: JournalWriter, key: str) -> Session | None:

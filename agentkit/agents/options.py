@@ -62,6 +62,10 @@ class RunRequest:
     """Whether only calls that read are made, see `policies.dry_runs`; no journal has such a run."""
     report: Listener | None = None
     """Gets every event of this run for the enclosing one."""
+    outer: Session | None = None
+    """The session of the enclosing run, if this run shares its state and its hidden results."""
+    state: dict[str, Any] | None = None
+    """The `RunContext.state` of the enclosing run, if this run shares it."""
 
 
 class RunSettings(TypedDict, total=False):

@@ -100,7 +100,14 @@ def make_context(
     usage = partial(getattr, run, "usage")
     state = session.session_state
     return RunContext(
-        spec.deps, run.state, usage, stream=request.stream, inbox=said, model=backend, session_state=state
+        spec.deps,
+        run.state,
+        usage,
+        stream=request.stream,
+        inbox=said,
+        model=backend,
+        session_state=state,
+        run_program=partial(spec.run_program, spec, session),
     )
 
 
@@ -159,7 +166,7 @@ def policies_of_run(
             limits.tool_seconds, sequential=settings.sequential, on_caller=settings.tool_thread == "caller"
         ),
         request_final_answer(context),
-        _DETECT_LOOPS,
+        *([] if spec.is_program else [_DETECT_LOOPS]),
         approve(settings.approve, inputs),  # no question about a call that will not run
         # after the final request, whose answer is not checked
         *([check_answers(settings.checks, run.history)] if settings.checks else []),

@@ -253,7 +253,7 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
     request = replace(request, query=request.query.strip() if request.query else None)
     spec = spec.for_run(request.settings)
     session = request.session
-    run = Run("", session.messages, spec.listeners)
+    run = Run("", session.messages, spec.listeners, state={} if request.state is None else request.state)
     continues = request.query is None or request.replay is not None
     spec, chosen = _choose_model(spec, run, request, request.model, continues=continues)
     backend, note = spec.backends.choose(request.model, spec.fixed_model)

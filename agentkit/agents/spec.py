@@ -138,6 +138,8 @@ class AgentSpec:
         text_ends: Whether a text without tool calls is the answer.
         own_instruction: The whole system message, in place of the description and how to work.
         extract: Answers a question about a text with the model of a specification, for `untrusted="hidden"`.
+        run_program: Runs a program with the tools of a specification, for `RunContext.run_program`.
+        is_program: Whether a program makes the calls, in place of a model: it may repeat them.
         extensions: The extensions; `tools` and `toolsets` have what they bring.
     """
 
@@ -145,6 +147,7 @@ class AgentSpec:
     settings: Settings
     backends: Backends
     extract: "Extract"
+    run_program: "RunProgramOf"
     toolsets: tuple[Toolset, ...] = ()
     extensions: tuple[Extension, ...] = ()
     select: ToolSelector | None = None
@@ -157,6 +160,7 @@ class AgentSpec:
     handoffs: Mapping[str, Any] = field(default_factory=dict)
     text_ends: bool = True
     memory: bool = True
+    is_program: bool = False
 
     __repr__ = masked_repr
 
@@ -344,6 +348,10 @@ def _selector_error(name: str, function: Any, wanted: str, given: Any) -> Defini
 
 Extract: TypeAlias = Callable[[AgentSpec, Any, str, str, RunContext[Any]], Awaitable[Any]]
 """A function of a specification, the type of the answer, the question, the text and the run."""
+
+
+RunProgramOf: TypeAlias = Callable[[AgentSpec, Session, RunContext[Any], str, Policy, Session], Awaitable[str]]
+"""A function of a specification, the session of its run, and the arguments of `RunProgram`."""
 
 
 class Agent(Protocol):

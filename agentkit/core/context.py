@@ -2,14 +2,14 @@
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
 
 from .enclosing import enclosing
 from .errors import DefinitionError
-from .flow import Event
+from .flow import Event, Policy
 from .labels import CallOrigin, Label, with_label
 from .messages import Message, ToolCall, Usage, user
 from .pending import Answers, CallQuestions
@@ -77,6 +77,7 @@ class RunContext(Generic[Deps]):
         origin: The origin of what the call returns and says, see `mark_untrusted` and `limit_readers`.
         model: The model that the run asks; another agent takes it as `model=`.
         tools: Returns the tools of the current step, a `ToolRegistry`.
+        run_program: Runs a program inside the call, whose calls are calls of this agent's tools; see `RunProgram`.
     """
 
     deps: Deps
@@ -90,6 +91,7 @@ class RunContext(Generic[Deps]):
     model: Any = field(default=None, repr=False)
     session_state: dict[str, Any] = field(default_factory=dict)
     tools: Callable[[], Any] = field(default=dict, repr=False)
+    run_program: "RunProgram | None" = field(default=None, repr=False)
 
     @property
     def answered(self) -> Answers | None:
@@ -141,6 +143,26 @@ class ParentCall:
     call: ToolCall
     context: RunContext[Any]
     claimed: set[str] = field(default_factory=set)
+
+
+class RunProgram(Protocol):
+    """Run a program as a run inside a call: approved, limited, labelled, journaled and shown as an agent in a tool is.
+
+    The policy is the program.  It answers each `AskModel` effect with the next calls, and gets their results as the
+    outcomes of `CallTools` effects; its last reply calls the answer tool with a text.  Every other policy of the agent
+    sees the calls as it sees those of the model.
+    """
+
+    def __call__(self, run: RunContext[Any], query: str, program: Policy, session: Any) -> Awaitable[str]:
+        """Return the answer of the program.
+
+        Args:
+            run: The context of the call.
+            query: What the program is begun with; the history shows it as the question.
+            program: The policy.
+            session: A new session, which is given the messages of a program that continues.
+        """
+        ...
 
 
 class _Mark:

@@ -72,6 +72,12 @@ class TruncatedResults:
                 del self.texts[oldest], self.labels[oldest]
         return identity
 
+    def add(self, other: TruncatedResults) -> None:
+        """Add the texts of another conversation, with their ids."""
+        with self._lock:
+            self.texts.update(other.texts)
+            self.labels.update(other.labels)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the texts with their labels as JSON data."""
         return {key: self.encode(key) for key in [*self.texts]}

@@ -447,6 +447,7 @@ class Session:
         messages = state.get("messages", kept.written)
         session.messages = [*messages]
         session._own = [*messages]
+        session.session_state = session.copy_state()  # what tools change in place differs from what was written
         session.journaled = kept
         return session
 

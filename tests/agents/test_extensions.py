@@ -400,3 +400,21 @@ def test_a_reader_of_hidden_texts_has_no_extensions(world):
     assert spec.is_instructed_by(spec.instruction)
     assert not spec.is_instructed_by(f"{spec.instruction}\n\nNotes: []")
     assert world.run(agent, "Hello.").answer == "done"
+
+
+def test_a_value_inside_the_state_that_changes_in_place_after_a_resumption_is_written(world, tmp_path):
+    def count(run: RunContext) -> int:
+        """Counts."""
+        inside = run.session_state.setdefault("counts", {"n": 0})
+        inside["n"] += 1
+        return inside["n"]
+
+    path = tmp_path / "runs.db"
+    first = JsonAgent(count, model=ScriptedModel(call("count"), ConnectionError()), journal=path, retries=0)
+    with pytest.raises(RunError):
+        world.run(first, "Count.")
+    run = runs(path)[0].id
+    again = JsonAgent(count, model=ScriptedModel(call("count"), ConnectionError()), journal=path, retries=0)
+    with pytest.raises(RunError):
+        world.run(again, None, session=Session.resumed(run, path))
+    assert Session.resumed(run, path).session_state == {"counts": {"n": 2}}

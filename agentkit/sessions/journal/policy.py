@@ -26,6 +26,7 @@ from ...policies.pending import Consult
 from ...tools.execution.call import UNKNOWN_OUTCOME, BoundCall, CallRefused, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.registry import ToolRegistry
+from ...tools.roles import runs_agent
 from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
 from .location import JournalError
@@ -209,7 +210,10 @@ def _runs_again(bound: BoundCall, inner: Mapping[str, str]) -> bool:
     """Return whether a call that had begun is made again: if that has no effect, or continues the agents inside it.
 
     Those are an agent as a tool, or the agents that a function calls which does not declare that it changes something.
+    An agent that is not recorded has made no call yet.
     """
+    if bound.tool is not None and runs_agent(bound.tool):
+        return True
     effect = bound.tool.effect if bound.tool is not None else "unknown"
     has_agents = has_key(inner, bound.call.id)
     return bound.call.id in inner or effect in REPEATABLE_EFFECTS or (effect is None and has_agents)

@@ -1,0 +1,416 @@
+"""Code mode: the model writes a program, in which every tool is a typed function; each call is a call of the agent.
+
+The program runs in Monty, a Python interpreter without access to the host, as a run inside the call of `run_code` (see
+`RunProgram`).  It is the model of that run: it stops at a call of a tool, or where it waits for several, and its next
+reply is these calls.  The reply keeps a snapshot of the interpreter, so any process can continue from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import base64
+import json
+import os
+import re
+import threading
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from ..core.context import RunContext
+from ..core.enclosing import enclosing
+from ..core.errors import DefinitionError, missing_package
+from ..core.extension import Extension
+from ..core.flow import Effect, Flow, Hooks, Policy, around, ask, interpret
+from ..core.labels import remove_delimiters
+from ..core.messages import Message, ToolCall, Usage, assistant, calls_of, text_of
+from ..engine.model import AskModel, Reply
+from ..sessions.journal.maintenance import TRANSFER_PREFIX
+from ..sessions.journal.writer import JournalWriter
+from ..sessions.session import Session
+from ..tools.execution.call import ToolResult
+from ..tools.execution.call_tools import CallTools
+from ..tools.final_answer import FINAL_ANSWER
+from ..tools.json_tool import JsonTool
+from ..tools.python_functions import describe_functions
+from ..tools.registry import ToolRegistry
+from ..tools.results.jsonable import to_json_data
+from ..tools.roles import RUNS_AGENT
+from .tool_search import InThread
+
+RUN_CODE = "run_code"
+MAX_WORKERS = 64
+"""Programs that run or wait for a call at the same time in a process."""
+MAX_SLEEP_SECONDS = 10.0
+"""Seconds of one `time.sleep` in a program."""
+_NOTHING = (lambda *_: None).__code__
+_FENCE = re.compile(r"```[\w+-]*\n(.*)```", re.DOTALL)
+_AWAITS = re.compile(r"\bawait\b|\basyncio\.run\b")
+_HANDLE = re.compile(r"^(#\d+) from .*\Z", re.MULTILINE)
+_GUIDE = """\
+Runs Python code, in which the functions below can be called. Write one program for all that needs no decision between.
+Only what you print is shown. Variables, functions and imports stay for the next call. A failed function raises \
+RuntimeError. `await asyncio.gather(f(1), f(2))` calls them side by side; in a program without any await, f(1) alone \
+returns the value. There are no files and no network, and of the standard library only asyncio, collections, \
+dataclasses, datetime, functools, itertools, json, math, random, re, statistics, typing and the like."""
+
+
+class CodeMode(Extension):
+    """Offer the tools as functions in a program that the model writes: `extensions=[CodeMode()]`.
+
+    The model calls `run_code(code)` in the place of the tools.  Each call in the program is validated, approved,
+    limited, labelled and journaled as a call of the model is.
+
+    Args:
+        beside: Whether the tools are offered as tools, too.
+        seconds: Seconds that a program may compute, without the time of its calls and between them.
+        memory: Bytes of its values.
+        calls: Calls that one program may make.
+        output: Characters that it may print; the rest is left out.
+
+    Raises:
+        DefinitionError: A limit is no number above 0, or the package pydantic-monty is not installed.
+    """
+
+    name = "CodeMode"
+
+    def __init__(
+        self,
+        *,
+        beside: bool = False,
+        seconds: float = 10.0,
+        memory: int = 32_000_000,
+        calls: int = 500,
+        output: int = 20_000,
+    ) -> None:
+        for name, value in (("seconds", seconds), ("memory", memory), ("calls", calls), ("output", output)):
+            if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+                raise DefinitionError(f"CodeMode({name}=...) must be a number > 0, got {value!r:.80}")
+        _monty()
+        self.beside = beside
+        self.limits = {"max_feed_duration_secs": seconds, "max_memory": memory, "max_suspensions": 20 * calls + 1_000}
+        self.calls = calls
+        self.output = output
+        self.tools = [self._make_tool()]
+        self._describe = lru_cache(maxsize=16)(self._make_tool)
+
+    def policies(self, context: RunContext[Any]) -> Sequence[Policy]:  # noqa: ARG002
+        """Return the policy that offers `run_code` in the place of the tools."""
+        last: list[tuple[ToolRegistry, ToolRegistry]] = []  # few steps have other tools
+
+        def offer(effect: AskModel) -> AskModel:
+            tools = effect.request.tools
+            if not last or last[0][0] is not tools:
+                others = tuple(tool for tool in tools.own_tools if tool.name != RUN_CODE and not _hands_over(tool))
+                kept = tools.filtered(lambda tool: _hands_over(tool) or (self.beside and tool.name != RUN_CODE))
+                last[:] = [(tools, kept.merged(self._describe(others)))]
+            return replace(effect, request=replace(effect.request, tools=last[0][1]))
+
+        return (around(Hooks(offer), AskModel),)
+
+    def _make_tool(self, others: tuple[JsonTool[..., Any], ...] = ()) -> JsonTool[..., Any]:
+        """Return `run_code` with these tools as functions."""
+        text = "\n\n".join([_GUIDE, *describe_functions(others)])
+        return JsonTool(self.run_code, description=text, timeout=None, on_error="raise")
+
+    async def run_code(self, code: str, run: RunContext[Any]) -> str:
+        """Runs Python code.
+
+        Args:
+            code: The program.
+        """
+        assert run.run_program is not None  # the tools of an extension are those of an agent
+        lock = run.state.setdefault(self.name, asyncio.Lock())
+        async with lock:  # programs of one conversation share their values
+            session = Session()
+            fenced = _FENCE.fullmatch(code.strip())
+            code = fenced[1] if fenced else code
+            program = _Program(self, code, session, run)
+            return await run.run_program(run, code.strip() or "pass", program.policy, session)
+
+    setattr(run_code, RUNS_AGENT, True)
+
+
+@dataclass(eq=False)
+class _Program:
+    """One program while it runs: the policy that answers in the place of a model.
+
+    `session` has the code, the calls and their results.  `stopped` is where the interpreter stopped, `turn` the calls
+    that it waits for there, by its own ids, and `waiting` all calls that are begun and have no result.
+    """
+
+    mode: CodeMode
+    code: str
+    session: Session
+    run: RunContext[Any]
+    worker: Any = None
+    stopped: Any = None
+    is_busy: bool = False
+    reply: Message | None = None
+    printed: list[str] = field(default_factory=list)
+    size: int = 0
+    fresh: list[str] = field(default_factory=list)
+    """What was printed since the last reply."""
+    made: int = 0
+    awaits: dict[str, bool] = field(default_factory=dict)
+    """The sources, and whether their calls are awaited."""
+    turn: list[int] = field(default_factory=list)
+    waiting: dict[int, ToolCall] = field(default_factory=dict)
+    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hidden: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.is_journaled = enclosing(JournalWriter) is not None
+        self.tools: Mapping[str, JsonTool[..., Any]] = {tool.name: tool for tool in self.run.tools().own_tools}
+
+    def policy(self, flow: Flow[Any]) -> Flow[Any]:
+        """Answer requests, and take the results of calls."""
+        try:
+            return (yield from interpret(flow, self._handle, (AskModel, CallTools)))
+        finally:
+            self._close()
+
+    def _handle(self, effect: Effect[Any]) -> Flow[Any]:
+        if isinstance(effect, AskModel):
+            if self.reply is None:
+                yield from ask(InThread(self._advance))
+            reply = self.reply
+            self.reply = None
+            assert reply is not None  # a step ends with a reply
+            return Reply(reply, Usage())
+        if not isinstance(effect, CallTools) or any(bound.is_answer for bound in effect.calls):
+            return (yield from ask(effect))
+        try:
+            results: list[ToolResult] = yield from ask(effect)
+        except BaseException:
+            self._take(effect.finished.values())
+            self._keep()
+            raise
+        self._take(results)
+        # before the results are in the history: a journal has them only together with the next calls
+        if all(call.id in self.outcomes for call in calls_of(self._last)):
+            yield from ask(InThread(self._advance))
+        return results
+
+    @property
+    def _last(self) -> Message:
+        """The last reply, which has the snapshot."""
+        return next((message for message in reversed(self.session.messages) if "program" in message), {})
+
+    def _take(self, results: Iterable[ToolResult]) -> None:
+        """Store the outcomes of calls as the program gets them: a hidden result as its handle."""
+        for result in results:
+            if not result.is_open:
+                shown = remove_delimiters(result.content)
+                found = None if result.rendered else _HANDLE.search(shown)
+                self.hidden += [found[0]] if found else []
+                value = found[1] if found else shown if result.rendered is None else to_json_data(result.value)
+                failed = {"exc_type": "RuntimeError", "message": shown}
+                self.outcomes[result.call.id] = {"return_value": value} if result.error is None else failed
+
+    def _keep(self) -> None:
+        """Store the snapshot and the outcomes so far in the last reply, for the run that continues."""
+        last = self._last
+        place = next((place for place, message in enumerate(self.session.messages) if message is last), None)
+        if place is not None:
+            snapshot = last["program"]["snapshot"] or _encode(self.stopped.dump())
+            kept = {**last["program"], "snapshot": snapshot, "outcomes": {**self.outcomes}, "hidden": self.hidden}
+            self.session.messages[place] = {**last, "program": kept}
+
+    def _advance(self) -> None:
+        """Run the program to its next calls, or to its end; set the reply."""
+        monty = _monty()
+        self.is_busy = True
+        try:
+            step = self._resume() if self._last else self._begin()
+            while not isinstance(step, monty.MontyComplete):
+                if isinstance(step, monty.NameLookupSnapshot):  # it may be passed on before it is called
+                    name = step.variable_name
+                    step = step.resume(**({"value": FunctionType(_NOTHING, {}, name)} if name in self.tools else {}))
+                elif isinstance(step, monty.FutureSnapshot):
+                    self.turn = sorted(step.pending_call_ids)
+                    return self._stop(step)
+                elif step.is_os_function:
+                    step = _answer_system(step)
+                elif isinstance(call := self._read_call(step), dict):
+                    step = step.resume(call)
+                else:
+                    self.made += 1
+                    if self.made > self.mode.calls:
+                        return self._end(f"Stopped: a program may make {self.mode.calls} calls.", is_whole=False)
+                    self.waiting[step.call_id] = call
+                    if not self._is_awaited(step.position.filename):
+                        self.turn = [step.call_id]
+                        return self._stop(step)
+                    step = step.resume({"future": ...})
+            self._end()
+        except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
+            text = re.sub(r'File "<python-input-\d+>", line', "line", error.display("traceback"))
+            self._end(text, is_whole=not isinstance(error.exception(), TimeoutError | MemoryError))
+        except monty.MontyError as error:
+            self._end(f"The interpreter ended: {error}", is_whole=False)
+        finally:
+            self.is_busy = False
+
+    def _begin(self) -> Any:
+        """Start the program with the values of the programs before it."""
+        self._open()
+        state = self.mode.state(self.run)
+        if values := state.get("values"):
+            self.worker.load_session(_decode(values))
+            self.awaits = dict(state["awaits"])
+        return self.worker.feed_start(self.code, print_callback=self._print)
+
+    def _resume(self) -> Any:
+        """Continue with the outcomes of the calls; in another process, from the snapshot."""
+        last = self._last
+        stopped = self.stopped
+        if stopped is None:
+            stopped = self._restore(last["program"])
+        results = {}
+        for number, call in zip(self.turn, calls_of(last), strict=True):
+            if (outcome := self.outcomes.pop(call.id, None)) is None:  # the run was stopped before it had one
+                texts = (text_of(one) for one in self.session.messages if one.get("tool_call_id") == call.id)
+                outcome = {"exc_type": "RuntimeError", "message": remove_delimiters(next(texts, ""))}
+            results[number] = outcome
+            self.waiting.pop(number, None)
+        self.stopped = None
+        is_future = isinstance(stopped, _monty().FutureSnapshot)
+        return stopped.resume(results if is_future else results[self.turn[0]])
+
+    def _restore(self, kept: Mapping[str, Any]) -> Any:
+        self.made = kept["made"]
+        self.awaits = dict(kept["awaits"])
+        self.turn = [*kept["turn"]]
+        self.waiting = {int(number): ToolCall(*call) for number, call in kept["waiting"].items()}
+        self.outcomes = {**kept.get("outcomes", {}), **self.outcomes}
+        self.hidden = [*kept["hidden"], *self.hidden]
+        self.printed = [one["program"]["printed"] for one in self.session.messages if "program" in one]
+        self.size = sum(map(len, self.printed))
+        self._open()
+        return self.worker.load_snapshot(_decode(kept["snapshot"]), print_callback=self._print)
+
+    def _open(self) -> None:
+        self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits).__enter__()
+
+    def _close(self) -> None:
+        if self.worker is not None and self.is_busy:  # cancelled: its thread holds it until the time is over
+            threading.Thread(target=_release, args=(self.worker,), daemon=True).start()
+        elif self.worker is not None:
+            _release(self.worker)
+
+    def _print(self, _: str, text: str) -> None:
+        self.fresh.append(text[: max(0, self.mode.output - self.size)])
+        self.size += len(text)
+
+    def _is_awaited(self, source: str) -> bool:
+        """Return whether the calls in a source are awaited; in one without any await, a call returns its value."""
+        if not source.startswith("<string"):
+            self.awaits.setdefault(source, _AWAITS.search(self.code) is not None)
+        return self.awaits.get(source, _AWAITS.search(self.code) is not None)
+
+    def _read_call(self, step: Any) -> ToolCall | dict[str, Any]:
+        """Return the call at which the program stopped; what it raises there, if that is no call."""
+        tool = self.tools.get(step.function_name)
+        given = step.args
+        if step.function_name in (FINAL_ANSWER, RUN_CODE):
+            return {"exc_type": "NameError", "message": f"{step.function_name} cannot be called in a program"}
+        names = [*tool.parameters.get("properties", {})] if tool is not None else []
+        try:
+            if len(given) > len(names) and tool is not None:
+                raise TypeError(f"{tool.name}() takes {len(names)} arguments, got {len(given)}")
+            named = dict(zip(names, given, strict=False))
+            if twice := named.keys() & step.kwargs.keys():
+                raise TypeError(f"{step.function_name}() got several values for {', '.join(twice)}")
+            arguments = json.dumps(to_jsonable_python({**named, **step.kwargs}, fallback=_plain), ensure_ascii=False)
+        except (TypeError, ValueError, PydanticSerializationError) as error:
+            return {"exc_type": "TypeError", "message": str(error)}
+        return ToolCall(f"c{step.call_id}", step.function_name, arguments)
+
+    def _stop(self, step: Any) -> None:
+        """Set the reply to the calls that the program waits for."""
+        self.stopped = step
+        kept = {
+            "snapshot": _encode(step.dump()) if self.is_journaled else "",
+            "printed": "".join(self.fresh),
+            "made": self.made,
+            "awaits": {**self.awaits},
+            "turn": self.turn,
+            "waiting": {number: [call.id, call.name, call.arguments] for number, call in self.waiting.items()},
+            "hidden": [*self.hidden],
+        }
+        self.printed += self.fresh
+        self.fresh = []
+        self.reply = {**assistant(None, [self.waiting[number] for number in self.turn]), "program": kept}
+
+    def _end(self, problem: str = "", *, is_whole: bool = True) -> None:
+        """Set the reply to the answer: what the program has printed, and its error."""
+        if is_whole:
+            self.mode.state(self.run).update(values=_encode(self.worker.dump()), awaits={**self.awaits})
+        elif problem:
+            problem += "\nThe values are those before this program."
+        printed = "".join([*self.printed, *self.fresh])
+        if self.size > len(printed):
+            printed += f"\n[{self.size - len(printed):,} more characters were printed and left out]"
+        hidden = [f"[hidden: {line}. Pass the reference on.]" for line in dict.fromkeys(self.hidden)]
+        text = "\n".join(filter(None, [printed.rstrip("\n"), problem, *hidden])) or "Nothing was printed."
+        call = ToolCall("answer", FINAL_ANSWER, json.dumps({"text": text}, ensure_ascii=False))
+        self.reply = assistant(None, [call])
+
+
+def _hands_over(tool: JsonTool[..., Any]) -> bool:
+    return tool.always_offered and tool.name.startswith(TRANSFER_PREFIX)
+
+
+def _monty() -> Any:
+    """Return the package of the interpreter, which is an extra."""
+    try:
+        return import_module("pydantic_monty")
+    except ImportError as error:
+        raise missing_package("CodeMode", "agentkit[code]", missing="pydantic_monty") from error
+
+
+@cache
+def _pool(process: int) -> Any:
+    """Return the interpreters of a process, which start when they are needed; one that was forked has its own."""
+    pool = _monty().Monty(max_processes=MAX_WORKERS, checkout_timeout=60.0)
+    pool.__enter__()
+    atexit.register(lambda: _release(pool) if os.getpid() == process else None)
+    return pool
+
+
+def _release(opened: Any) -> None:
+    with suppress(Exception):  # it is gone already
+        opened.__exit__(None, None, None)
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 1)).decode()
+
+
+def _decode(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text))
+
+
+def _answer_system(step: Any) -> Any:
+    """Continue a program that asks for the host: it can sleep, and has nothing else."""
+    if step.function_name != "system.sleep":
+        return step.resume_not_handled()
+    time.sleep(min(MAX_SLEEP_SECONDS, max(0.0, float(step.args[0]))))
+    return step.resume({"return_value": None})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of the program as JSON data."""
+    if isinstance(value, _monty().MontyClassProxy) and value.is_dataclass:
+        return dict(value.attributes)
+    raise TypeError(f"{getattr(value, 'name', type(value).__name__)} cannot be an argument: give JSON data")

@@ -1,0 +1,331 @@
+"""Code mode: a program of the model calls the tools, and each of its calls is a call of the agent."""
+
+import subprocess
+import sys
+import threading
+from typing import Any, TypedDict
+
+import pytest
+from journaled_runs import resume
+from waiting import HANGS
+
+from agentkit import CodeMode, DefinitionError, JsonAgent, Limits, Memory, Paused, RunContext, ask_question, tool
+from agentkit.core.flow import Hooks, around
+from agentkit.engine.result import SubRun
+from agentkit.events import ToolFinished, ToolStarted
+from agentkit.journal import runs
+from agentkit.testing import ScriptedModel, answer, call
+from agentkit.tools.execution.call_tools import CallTools
+
+
+class Weather(TypedDict):
+    city: str
+    degrees: float
+
+
+def get_weather(city: str, days: int = 1) -> Weather:
+    """Returns the weather.
+
+    Args:
+        city: The name of the city.
+    """
+    if city == "Atlantis":
+        raise ValueError("no such city")
+    return {"city": city, "degrees": 20.0 + days}
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def code(*programs: str) -> list[Any]:
+    return [*(call("run_code", code=program) for program in programs), answer("done")]
+
+
+def agent_of(*programs: str, tools=(get_weather, add), mode: CodeMode | None = None, **settings) -> JsonAgent:
+    model = ScriptedModel(*code(*programs))
+    return JsonAgent([*tools], model=model, extensions=[mode or CodeMode()], **settings)
+
+
+def shown(result) -> list[str]:
+    """What the model reads of each program."""
+    return [entry.content for entry in result.calls if entry.call.name == "run_code"]
+
+
+def inner(events, kind):
+    return [event.event for event in events if isinstance(event, SubRun) and isinstance(event.event, kind)]
+
+
+def test_the_tools_are_offered_as_typed_functions_of_one_tool():
+    agent = agent_of()
+    agent("go")
+    tools = agent.model.requests[0].tools
+    text = tools["run_code"].description
+    assert [*tools] == ["final_answer", "run_code"]
+    assert "class GetWeatherResult(TypedDict): city: str; degrees: float" in text
+    assert 'async def get_weather(city: str, days: int = 1) -> GetWeatherResult:\n    """Returns the weather.' in text
+    assert "city: The name of the city." in text
+    assert "async def add(a: int, b: int) -> int:" in text
+    beside = agent_of(mode=CodeMode(beside=True))
+    beside("go")
+    assert [*beside.model.requests[0].tools] == ["final_answer", "get_weather", "add", "run_code"]
+
+
+def test_results_are_values_and_only_what_is_printed_is_shown(world):
+    agent = agent_of("w = get_weather('Paris')\nsum = add(1, b='2')\nprint(w['degrees'] + sum)")
+    result = world.run(agent, "go")
+    assert shown(result) == ["24.0"]
+    assert result.answer == "done"
+    assert "Paris" not in str(agent.model.requests[1].messages[-1])
+
+
+def test_values_functions_and_imports_stay_for_the_next_program_and_the_next_run(world):
+    first = "import math\ndef twice(x):\n    return add(x, x)\nkept = [get_weather('Rome')]"
+    agent = agent_of(first, "print(twice(4), math.floor(kept[0]['degrees']))")
+    assert shown(world.run(agent, "go")) == ["Nothing was printed.", "8 21"]
+    agent.model = ScriptedModel(*code("print(len(kept), twice(1))"))
+    assert shown(world.run(agent, "more")) == ["1 2"]
+
+
+def test_each_call_is_validated_repaired_and_shown_nested(world):
+    program = "add(A=3, b='4')\ntry:\n    add('x', 4)\nexcept RuntimeError as error:\n    print('failed:', error)"
+    agent = agent_of(program)
+    events = world.stream(agent, "go")
+    started = inner(events, ToolStarted)
+    assert [entry.call.call.name for entry in started][:2] == ["add", "add"]
+    assert started[0].call.repairs
+    assert inner(events, ToolFinished)[0].result.value == 7
+    assert "failed: " in shown(events[-1].result)[0]
+    assert "a: " in shown(events[-1].result)[0]
+    assert all(event.call.name == "run_code" for event in events if isinstance(event, SubRun))
+
+
+def test_calls_that_gather_starts_run_side_by_side(world):
+    barrier = threading.Barrier(3, timeout=HANGS)
+
+    @tool(effect="read")
+    def meet(n: int) -> int:
+        """Waits for two others."""
+        barrier.wait()
+        return n
+
+    agent = agent_of("import asyncio\nprint(await asyncio.gather(*[meet(n) for n in range(3)]))", tools=[meet])
+    assert shown(world.run(agent, "go")) == ["[0, 1, 2]"]
+
+
+def test_a_call_that_is_awaited_later_is_made_then(world):
+    program = "import asyncio\nlate = add(1, 2)\nfirst = await add(3, 4)\nprint(first, await late)"
+    assert shown(world.run(agent_of(program), "go")) == ["7 3"]
+
+
+def test_a_function_may_be_passed_on_before_it_is_called(world):
+    assert shown(world.run(agent_of("f = add\nprint([f(n, 1) for n in range(3)])"), "go")) == ["[1, 2, 3]"]
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "error"),
+    [
+        ("print('begun')\nadd(1, 1)\n1 / 0", "line 3", "ZeroDivisionError: division by zero"),
+        ("x = (1,\n", "line ", "SyntaxError"),
+        ("def f():\n    return get_weather('Atlantis')\nf()", "line 2, in f", "ValueError: no such city"),
+        ("nothing_such(1)", "line 1", "there is no tool 'nothing_such'"),
+        ("print(other)", "line 1", "NameError"),
+        ("add(1, 2, 3)", "line 1", "add() takes 2 arguments, got 3"),
+        ("add(1, a=2)", "line 1", "add() got several values for a"),
+        ("class A:\n    pass\nadd(A(), 1)", "line 3", "TypeError: A cannot be an argument"),
+        ("final_answer(text='x')", "line 1", "final_answer cannot be called in a program"),
+        ("run_code(code='1')", "line 1", "run_code cannot be called in a program"),
+    ],
+)
+def test_an_error_names_its_line(program, line, error):
+    text = shown(agent_of(program).run("go"))[0]
+    assert line in text
+    assert error in text
+    assert ("begun" in text) == ("begun" in program)
+
+
+def test_the_program_may_be_in_a_fence():
+    assert shown(agent_of("```python\nprint(add(1, 1))\n```").run("go")) == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "program", "text"),
+    [
+        ({"seconds": 0.2}, "while True:\n    pass", "TimeoutError"),
+        ({"memory": 2_000_000}, "x = [0] * 10_000_000", "MemoryError"),
+        (
+            {"calls": 3},
+            "while True:\n    try:\n        add(1, 1)\n    except RuntimeError:\n        pass",
+            "make 3 calls",
+        ),
+        ({"output": 10}, "print('x' * 1_000)", "x" * 10 + "\n[991 more characters were printed and left out]"),
+    ],
+)
+def test_a_program_has_limits_after_which_the_values_before_it_are_there(limits, program, text):
+    agent = agent_of("kept = 5", program, "print(kept)", mode=CodeMode(**limits))
+    _, stopped, after = shown(agent.run("go"))
+    assert text in stopped
+    assert after == "5"
+
+
+@pytest.mark.parametrize("limits", [{"seconds": 0}, {"memory": "1"}, {"calls": True}, {"output": -1}])
+def test_a_wrong_limit_is_refused(limits):
+    with pytest.raises(DefinitionError, match=r"CodeMode\(\w+=\.\.\.\) must be a number > 0"):
+        CodeMode(**limits)
+
+
+def test_policies_limits_and_state_of_the_agent_hold_for_calls_in_a_program(world):
+    seen = []
+
+    def note(effect):
+        seen.extend(bound.call.name for bound in effect.calls)
+        return effect
+
+    def count(run: RunContext) -> int:
+        """Counts."""
+        run.state["n"] = run.state.get("n", 0) + 1
+        run.session_state["kept"] = run.state["n"]
+        return run.state["n"]
+
+    program = "print(count())\ntry:\n    add(1, 1)\n    add(1, 1)\nexcept RuntimeError as error:\n    print(error)"
+    agent = agent_of(
+        program, tools=[add, count], policies=[around(Hooks(note), CallTools)], limits=Limits(tool_calls=3)
+    )
+    result = world.run(agent, "go")
+    assert shown(result)[0].startswith("1\nNot run: the run's limit of 3 tool calls")
+    assert seen[:4] == ["run_code", "count", "add", "add"]
+    assert agent.session.session_state["kept"] == 1
+
+
+def test_a_tool_that_says_something_says_it_to_the_model(world):
+    def hint(run: RunContext) -> None:
+        """Hints."""
+        run.say("Look at the sky.")
+
+    agent = agent_of("hint()", tools=[hint])
+    world.run(agent, "go")
+    assert "Look at the sky." in str(agent.model.requests[1].messages[-1]["content"])
+
+
+def test_other_extensions_serve_programs(world, tmp_path):
+    agent = JsonAgent([add], model=ScriptedModel(*code("print(add(1, 2))")), extensions=[CodeMode(), Memory(tmp_path)])
+    world.run(agent, "go")
+    assert "async def " in agent.model.requests[0].tools["run_code"].description
+
+
+PAY = "paid = pay('Ann', 5)\nprint('paid', paid)\nprint(add(1, 1))"
+
+
+def paying(path, *programs, log, **settings):
+    @tool(effect="danger")
+    def pay(to: str, amount: int) -> str:
+        """Pays."""
+        log.append((to, amount))
+        return f"{amount} to {to}"
+
+    def look(at: str) -> str:
+        """Looks."""
+        log.append(at)
+        return at
+
+    return agent_of(*programs, tools=[pay, look, add], journal=path, **settings)
+
+
+def test_a_program_waits_for_an_approval_inside_it(world):
+    log = []
+    agent = paying(None, "look('a')\n" + PAY, log=log)
+    with pytest.raises(Paused) as pause:
+        world.run(agent, "go")
+    (waiting,) = pause.value.calls
+    assert (waiting.name, log) == ("pay", ["a"])
+    result = world.run(agent, None, answers={waiting.id: True})
+    assert log == ["a", ("Ann", 5)]
+    assert shown(result) == ["paid 5 to Ann\n2"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "text", "paid"),
+    [
+        (True, "paid 5 to Ann\n2", [("Ann", 5)]),
+        ({"to": "Bob", "amount": 1}, "paid 1 to Bob\n2", [("Bob", 1)]),
+        ("too much", "too much", []),
+    ],
+)
+def test_another_process_continues_a_program_from_its_snapshot(world, tmp_path, decision, text, paid):
+    log = []
+    program = "import random\nx = random.random()\nprint('begun', x)\nlook('a')\n" + PAY
+    with pytest.raises(Paused) as pause:
+        world.run(paying(tmp_path / "runs.db", program, log=log), "go")
+    run = runs(tmp_path / "runs.db")[0]
+    again = paying(tmp_path / "runs.db", log=log)
+    result = resume(world, again, run.id, answers={pause.value.calls[0].id: decision})
+    assert log == ["a", *paid]
+    begun, _, rest = shown(result)[0].partition("\n")
+    assert begun.startswith("begun 0.")
+    assert text in rest
+
+
+BOOK = """
+import os
+from agentkit import CodeMode, JsonAgent, tool
+from agentkit.testing import ScriptedModel, answer, call
+
+def agent_of(folder, *replies, dies=""):
+    @tool(effect="write")
+    def book(what: str) -> str:
+        "Books."
+        with open(f"{folder}/log", "a") as log:
+            log.write(what)
+        if what == dies:
+            os._exit(9)
+        return what
+
+    model = ScriptedModel(*replies, answer("done"))
+    return JsonAgent([book], model=model, journal=f"{folder}/runs.db", extensions=[CodeMode()])
+"""
+BOOK_ALL = """
+for what in "abc":
+    try:
+        print(book(what))
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+def test_the_program_of_a_killed_process_continues_and_reads_that_the_outcome_of_its_open_call_is_unknown(
+    world, tmp_path
+):
+    go = f"agent_of({str(tmp_path)!r}, call('run_code', code={BOOK_ALL!r}), dies='b')('go')"
+    assert subprocess.run([sys.executable, "-c", f"{BOOK}\n{go}"], check=False).returncode == 9
+    names: dict[str, Any] = {}
+    exec(BOOK, names)
+    result = resume(world, names["agent_of"](tmp_path), runs(tmp_path / "runs.db")[0].id)
+    assert (tmp_path / "log").read_text() == "abc"
+    lines = shown(result)[0].splitlines()
+    assert (lines[0], lines[-1]) == ("a", "c")
+    assert "not known whether it had an effect" in lines[1]
+
+
+def test_questions_of_tools_are_asked_and_finished_calls_beside_them_keep_their_results(world, tmp_path):
+    log = []
+
+    def ask(about: str) -> str:
+        """Asks."""
+        return ask_question(f"Which {about}?")
+
+    def look(at: str) -> str:
+        """Looks."""
+        log.append(at)
+        return at
+
+    def agent(*programs):
+        return agent_of(*programs, tools=[ask, look], journal=tmp_path / "runs.db")
+
+    program = "import asyncio\nprint(await asyncio.gather(look('x'), ask('colour'), look('y')))"
+    with pytest.raises(Paused) as pause:
+        world.run(agent(program), "go")
+    (question,) = pause.value.questions
+    result = resume(world, agent(), runs(tmp_path / "runs.db")[0].id, answers={question.id: "red"})
+    assert shown(result) == ["['x', 'red', 'y']"]
+    assert sorted(log) == ["x", "y"]
