@@ -55,10 +55,10 @@ from .tools.json_tool import tool as tool
 from .tools.lint import lint as lint
 from .tools.lock import compare_locks as compare_locks
 from .tools.lock import lock as lock
-from .tools.provider_tools import ProviderTool as ProviderTool
-from .tools.provider_tools import provider_tool as provider_tool
 from .tools.questions import ask_question as ask_question
+from .tools.registry import ProviderTool as ProviderTool
 from .tools.registry import ToolRegistry as ToolRegistry
+from .tools.registry import provider_tool as provider_tool
 from .tools.shortcuts import call_function as call_function
 from .tools.shortcuts import function_to_json as function_to_json
 from .tools.shortcuts import schema as schema

@@ -1,11 +1,11 @@
+from .agents.agent import astream_frames as astream_frames
+from .agents.agent import stream_frames as stream_frames
 from .agents.backends import load_in_background as load_in_background
 from .agents.batch import iterate_concurrently as iterate_concurrently
 from .agents.instruments import EnclosingObserver as EnclosingObserver
 from .agents.instruments import Instrument as Instrument
 from .agents.instruments import ObservedRun as ObservedRun
 from .agents.instruments import set_default_instrument as set_default_instrument
-from .agents.run_frames import astream_frames as astream_frames
-from .agents.run_frames import stream_frames as stream_frames
 from .core.ask_person import Person as Person
 from .core.ask_person import PersonAnswer as PersonAnswer
 from .core.ask_person import ask_terminal as ask_terminal
@@ -16,8 +16,8 @@ from .core.ask_person import to_form as to_form
 from .core.background import run_coroutine as run_coroutine
 from .core.background import run_in_thread as run_in_thread
 from .core.background import start_coroutine as start_coroutine
-from .core.enclosing import enclose as enclose
-from .core.enclosing import enclosing as enclosing
+from .core.context import enclose as enclose
+from .core.context import enclosing as enclosing
 from .core.errors import missing_package as missing_package
 from .core.extension import Extension as Extension
 from .core.flow import Done as Done
@@ -70,6 +70,7 @@ from .models.local import fetch_model as fetch_model
 from .models.local import find_model_file as find_model_file
 from .models.local import list_model_files as list_model_files
 from .policies.limits import Budget as Budget
+from .policies.limits import set_timeout as set_timeout
 from .policies.pending import Consult as Consult
 from .policies.pending import Decision as Decision
 from .policies.pending import Given as Given
@@ -78,7 +79,6 @@ from .policies.pending import join_given as join_given
 from .policies.pending import read_answers as read_answers
 from .policies.pending import read_approval as read_approval
 from .policies.quota import QuotaStore as QuotaStore
-from .policies.timeouts import set_timeout as set_timeout
 from .schemas import JsonSchema as JsonSchema
 from .schemas.comparison import compare_schemas as compare_schemas
 from .schemas.formats.mcp import to_structured_content as to_structured_content

@@ -7,7 +7,7 @@ from typing import Any
 from agentkit import JsonAgent, Limits, RunContext, ToolCall, ToolRegistry
 from agentkit.core.flow import Event, Flow, apply_policies, ask
 from agentkit.core.messages import Message, pending_calls
-from agentkit.policies.timeouts import limit_tool_time
+from agentkit.policies.limits import limit_tool_time
 from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished
 

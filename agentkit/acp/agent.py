@@ -20,8 +20,7 @@ from ..extend import (
     opened_store,
 )
 from .api import RequestError, acp, schema
-from .editor_session import CONTINUE_COMMAND, EditorSession, query_of_prompt
-from .servers import Connect, EditorServers
+from .editor_session import CONTINUE_COMMAND, Connect, EditorServers, EditorSession, query_of_prompt
 from .updates import UpdateEncoder
 
 NOT_FOUND = -32002

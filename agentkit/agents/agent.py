@@ -1,9 +1,12 @@
-"""The agent: tools, a model and a conversation, called like a function; and the agent as a tool of another agent."""
+"""The agent: tools, a model and a conversation, called like a function; and the agent as a tool of another agent.
+
+`stream_frames` runs an agent for doors and views that draw the frames themselves.
+"""
 
 import os
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Literal, Unpack, cast
@@ -37,6 +40,7 @@ from ..tools.registry import ToolRegistry
 from ..tools.roles import RUNS_AGENT
 from ..tools.settings import RepairMode
 from ..tools.toolset import Toolset, name_toolset_tools, split_toolsets
+from ..views.frames import Frame, draw_frames
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
 from . import batch
@@ -537,3 +541,52 @@ async def extract_value(spec: AgentSpec, kind: Any, question: str, text: str, ru
     )
     ask_reader = make_agent_tool(lambda: reader, "extract_value", "Answers a question.").function
     return await ask_reader(f"{question}\n\n{delimit(text, derive_delimiter_id(text), 'a tool')}", run)
+
+
+def stream_frames(
+    agent: JsonAgent[Any], query: Query | None = None, **how: Unpack[RunOptions]
+) -> Generator[Frame, None, None]:
+    """Run an agent and yield the frames of the run as they happen; `RunClosed` is the last one of the run itself.
+
+    Args:
+        agent: The agent.
+        query: As for `JsonAgent.run`; None continues the conversation.
+        **how: The options of `JsonAgent.run`.
+
+    Raises:
+        AgentkitError: The run failed or was paused; the last frame is its `RunClosed` then, too.
+    """
+    frames: list[Frame] = []
+    try:
+        with closing(agent.stream(query, **_with_listener(how, draw_frames(frames.append)))) as events:
+            for _ in events:
+                yield from frames
+                frames.clear()
+    except Exception:
+        yield from frames
+        raise
+    yield from frames
+
+
+async def astream_frames(
+    agent: JsonAgent[Any], query: Query | None = None, **how: Unpack[RunOptions]
+) -> AsyncGenerator[Frame, None]:
+    """Do `stream_frames` on the running event loop."""
+    frames: list[Frame] = []
+    try:
+        async with aclosing(agent.astream(query, **_with_listener(how, draw_frames(frames.append)))) as events:
+            async for _ in events:
+                for frame in frames:
+                    yield frame
+                frames.clear()
+    except Exception:
+        for frame in frames:
+            yield frame
+        raise
+    for frame in frames:
+        yield frame
+
+
+def _with_listener(how: RunOptions, listener: Listener) -> RunOptions:
+    given: Sequence[Listener] = how.get("listeners", ())
+    return {**how, "listeners": [*given, listener]}

@@ -16,8 +16,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ..core.context import ParentCall
-from ..core.enclosing import enclosing
+from ..core.context import ParentCall, enclosing
 from ..core.errors import InnerPaused, Paused
 from ..core.flow import Event
 from ..core.labels import Label

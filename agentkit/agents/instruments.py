@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from ..core.enclosing import enclosing
+from ..core.context import enclosing
 from ..core.errors import DefinitionError
 from ..core.flow import Event, Policy
 from ..core.lazy_names import open_door

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, TypedDict
 
 from ..core.ask_person import PersonAnswer
-from ..core.enclosing import enclosing
+from ..core.context import enclosing
 from ..core.errors import DefinitionError, RunError
 from ..core.flow import Listener, Policy
 from ..core.hints import suggest
@@ -59,7 +59,7 @@ class RunRequest:
     stored: StoredAnswer | None = None
     """The answer that the run has already given."""
     is_dry: bool = False
-    """Whether only calls that read are made, see `policies.dry_runs`; no journal has such a run."""
+    """Whether only calls that read are made, see `policies.approval`; no journal has such a run."""
     report: Listener | None = None
     """Gets every event of this run for the enclosing one."""
     outer: Session | None = None

@@ -16,11 +16,10 @@ from ..engine.model import Model
 from ..engine.partial_answer import PartialAnswerReader
 from ..extensions.tool_search import SOME_TOOLS, ToolSearch
 from ..policies.answer_checks import check_answers
-from ..policies.approval import approve
+from ..policies.approval import approve, dry_run
 from ..policies.compaction import compact
-from ..policies.dry_runs import dry_run
 from ..policies.final_request import request_final_answer
-from ..policies.limits import limit
+from ..policies.limits import limit, limit_reply_time, limit_tool_time
 from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
 from ..policies.prompt_cache import watch_cache
@@ -45,7 +44,6 @@ from ..policies.text_tool_mode import (
     use_schema_mode,
     use_text_mode,
 )
-from ..policies.timeouts import limit_reply_time, limit_tool_time
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry

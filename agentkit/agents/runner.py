@@ -22,8 +22,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 
 from ..core.background import check_event_loop, run_in_thread
-from ..core.context import AgentPath
-from ..core.enclosing import enclosing
+from ..core.context import AgentPath, enclosing
 from ..core.errors import DefinitionError, Paused, RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
 from ..core.hints import explain_attributes

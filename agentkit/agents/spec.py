@@ -24,8 +24,7 @@ from typing import (
     overload,
 )
 
-from ..core.context import RunContext
-from ..core.enclosing import enclosing
+from ..core.context import RunContext, enclosing
 from ..core.errors import DefinitionError, RunError
 from ..core.extension import Extension
 from ..core.flow import Listener, Policy

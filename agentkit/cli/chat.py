@@ -26,10 +26,9 @@ import agentkit
 
 from ..extend import create_private, describe_part
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
-from .attachments import join_query, read_attachments
 from .models import missing_variables, setup_hint
 from .output import follow, make_view, print_answer, print_error, print_note, print_text
-from .targets import AgentCommand
+from .targets import AgentCommand, join_query, read_attachments
 
 MAX_TYPED_BYTES = 65_536
 """The most that is read of a terminal at a time."""

@@ -18,7 +18,6 @@ import agentkit
 
 from ..extend import Label, mask, mask_data, open_private
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
-from .attachments import ATTACH, join_query, read_attachments
 from .output import (
     INTERRUPTED,
     dump_json,
@@ -30,7 +29,7 @@ from .output import (
     print_error,
     print_note,
 )
-from .targets import FILE, AgentCommand
+from .targets import ATTACH, FILE, AgentCommand, join_query, read_attachments
 
 LINES_HELP = "Print the run as it happens, one JSON object a line; --jsonl=events: the objects of former versions."
 

@@ -1,4 +1,4 @@
-"""The tools of a command line: from its targets, and from MCP servers.
+"""What a command line names: tools, by targets and of MCP servers, and files that belong to a question.
 
 A target is `module`, `module:function`, `file.py` or `file.py:function`.  The code that a folder's pyproject.toml names
 as tools needs the consent of the person, once per folder.  `--mcp FILE` adds the tools of servers.
@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import isabstract, isclass, isfunction, signature
 from pathlib import Path
@@ -22,7 +22,7 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..extend import ask_terminal, escape_unprintable, open_private
+from ..extend import ContentPart, Query, ask_terminal, escape_unprintable, open_private, read_file
 
 PYPROJECT = "agentkit.pyproject"
 """The key of a click context's `meta` for the pyproject.toml that the defaults come from."""
@@ -296,3 +296,25 @@ def open_registry(targets: Sequence[str], configs: Sequence[str]) -> "Iterator[a
     registry = agentkit.ToolRegistry(tools)
     with agentkit.extend.opened_toolsets(servers):
         yield registry.merged(agentkit.extend.name_toolset_tools(servers, registry))
+
+
+ATTACH = click.option(
+    "--attach",
+    "attached",
+    multiple=True,
+    type=EXISTING_FILE,
+    help="Send this image, PDF or sound with the question; several are possible.",
+)
+
+
+def read_attachments(files: Iterable[Path]) -> list[ContentPart]:
+    """Return the files as parts of a query; raise `click.UsageError` for one that cannot be read or sent."""
+    try:
+        return [read_file(file) for file in files]
+    except (agentkit.DefinitionError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def join_query(question: str, parts: list[ContentPart]) -> Query | None:
+    """Return the question with its parts; None if it is empty and has none."""
+    return [question, *parts] if parts else question or None

@@ -1,21 +1,65 @@
-"""The run as a tool sees it: parameters that the agent fills and the model never sees."""
+"""What code inside a run finds: the `RunContext` of a tool, and the values that enclose its call.
+
+The agent fills the parameters that no model sees from the context.  What a run and its policies give to the code inside
+a tool call, and to the runs inside it, encloses the call: who decides, who answers, the budgets, the journal, the
+telemetry.
+"""
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
 
-from .enclosing import enclosing
 from .errors import DefinitionError
 from .flow import Event, Policy
 from .labels import CallOrigin, Label, with_label
 from .messages import Message, ToolCall, Usage, user
 from .pending import Answers, CallQuestions
 
-Deps = TypeVar("Deps")
 T = TypeVar("T")
+Make = Callable[[], Any]
+"""Returns a value for the code inside a call; called before each run of the call."""
+_VALUES: ContextVar[Mapping[type, Any]] = ContextVar("enclosing", default={})  # noqa: B039 - the default is never changed
+
+
+def enclosing(kind: type[T]) -> T | None:
+    """Return the value of a type that encloses the current code, the nearest one; None without one."""
+    return _VALUES.get().get(kind)
+
+
+def enclose(makers: Iterable[Make]) -> Token[Mapping[type, Any]]:
+    """Let the values enclose the code that runs from now on in this context; each replaces the one of its type.
+
+    A maker finds the values of those before it.
+    """
+    values = dict(_VALUES.get())
+    token = _VALUES.set(values)
+    try:
+        for make in makers:
+            value = make()
+            values[type(value)] = value
+    except BaseException:
+        _VALUES.reset(token)
+        raise
+    return token
+
+
+@contextmanager
+def enclosed(makers: Iterable[Make]) -> Iterator[None]:
+    """Let the values enclose the code of the body alone."""
+    token = enclose(makers)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a coroutine that is not awaited to its end is closed in another context
+            _VALUES.reset(token)
+
+
+Deps = TypeVar("Deps")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..core.context import RunContext
-from ..core.enclosing import enclosing
+from ..core.context import RunContext, enclosing
 from ..core.errors import DefinitionError, missing_package
 from ..core.extension import Extension
 from ..core.flow import Effect, Flow, Hooks, Policy, around, ask, interpret

@@ -19,10 +19,11 @@ from ..tools.execution.call_tools import CallTools as CallTools
 from .answer_checks import Material as Material
 from .answer_checks import check_answers as check_answers
 from .approval import approve as approve
+from .approval import dry_run as dry_run
 from .compaction import compact as compact
-from .dry_runs import dry_run as dry_run
 from .final_request import request_final_answer as request_final_answer
 from .limits import limit as limit
+from .limits import limit_tool_time as limit_tool_time
 from .long_results import truncate_results as truncate_results
 from .loop_detection import detect_loops as detect_loops
 from .prompt_cache import watch_cache as watch_cache
@@ -39,4 +40,3 @@ from .text_tool_mode import choose_tool_mode as choose_tool_mode
 from .text_tool_mode import run_text_calls as run_text_calls
 from .text_tool_mode import use_schema_mode as use_schema_mode
 from .text_tool_mode import use_text_mode as use_text_mode
-from .timeouts import limit_tool_time as limit_tool_time

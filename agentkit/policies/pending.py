@@ -15,18 +15,12 @@ from typing import Any, Literal, TypeAlias
 
 from ..core.ask_person import MAX_CONSENT_CHARS, Person, PersonAnswer, Scope, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
-from ..core.enclosing import enclosing
+from ..core.context import enclosing
 from ..core.errors import DefinitionError, Paused, RunError
 from ..core.flow import Done, Event, Flow, ask
 from ..core.masking import mask
 from ..core.messages import ToolCall
-from ..core.pending import (
-    APPROVAL_SCHEMA,
-    Pending,
-    Question,
-    UntrustedValue,
-    digest_call,
-)
+from ..core.pending import APPROVAL_SCHEMA, Pending, Question, UntrustedValue, digest_call
 from ..tools.execution.call import BoundCall
 from ..tools.questions import build_example, explain_answer
 from ..tools.settings import REPEATABLE_EFFECTS

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from ..core.ask_person import Person
-from ..core.enclosing import enclosing
+from ..core.context import enclosing
 from ..core.errors import Paused, RunError
 from ..core.flow import Emit, Flow, Hooks, Policy, around, ask
 from ..core.host import find_kernel

@@ -1,4 +1,4 @@
-"""From a callable to the JSON Schema of its arguments, and from arguments to a call.
+"""From a callable to the JSON Schemas of its arguments and of what it returns, and from arguments to a call.
 
 Validation and execution are two steps with a value between them.  pydantic validates a *twin*: a function with the
 original's parameters, all by keyword, that returns its arguments.  So an error that a tool raises is never mistaken
@@ -9,8 +9,21 @@ A parameter whose type no model can write is left out or refused.  A function ma
 """
 
 import inspect
+import json
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import cached_property, partial, singledispatchmethod
 from typing import (
@@ -43,7 +56,7 @@ from .annotations import (
     restrict,
     unknown_name_error,
 )
-from .docstrings import Documentation, read_docstring
+from .docstrings import Documentation, read_docstring, read_returns
 from .generator import PlainJsonSchema, adapt_annotation
 from .signature import MISSING, Parameter, docstring_of, name_of, read_signature, unwrap_function
 from .walk import JsonSchema, iter_children
@@ -486,3 +499,50 @@ class OverloadSchema:
             except ValidationError as error:
                 errors.append(error)
         raise min(errors, key=lambda error: error.error_count())
+
+
+ITERATORS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
+"""What is collected into a list when a tool returns it."""
+SCALAR_SCHEMAS = ({"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"})
+UNKNOWN_RETURNS = (Any, None, type(None), inspect.Signature.empty)
+
+
+def build_output_schema(function: Callable[..., Any]) -> JsonSchema | None:
+    """Return the plain JSON Schema of what `function` returns; None if neither its type nor a text is known.
+
+    Iterators are lists, and awaitables are what they result in.  A type without a schema leaves the text alone.  A
+    schema in the function's attribute `__output_schema__` takes precedence.
+    """
+    if declared := getattr(function, "__output_schema__", None):
+        return dict(declared)
+    text = read_returns(docstring_of(function))
+    try:
+        annotation = _unwrap(read_signature(function).return_annotation)
+        schema = {} if annotation in UNKNOWN_RETURNS else build_type_schema(annotation, "serialization")
+    except DefinitionError:
+        schema = {}
+    if text:
+        schema["description"] = text
+    return schema or None
+
+
+def describe_returns(schema: JsonSchema | None) -> str:
+    """Return an output schema in words for a tool's description: its text, and its JSON where the type is no scalar."""
+    if schema is None:
+        return ""
+    kind = {key: value for key, value in schema.items() if key != "description"}
+    written = json.dumps(kind, ensure_ascii=False, separators=(",", ":"))
+    parts = [schema.get("description", ""), "" if not kind or kind in SCALAR_SCHEMAS else f"JSON Schema: {written}"]
+    if kind in SCALAR_SCHEMAS and not parts[0]:
+        parts = [f"{'an' if kind['type'] == 'integer' else 'a'} {kind['type']}"]
+    return f"Returns: {' '.join(filter(None, parts))}"
+
+
+def _unwrap(annotation: Any) -> Any:
+    origin = get_origin(annotation)
+    inside = get_args(annotation)
+    if origin in ITERATORS and inside:
+        return list[_unwrap(inside[0])]  # type: ignore[misc]
+    if origin is Awaitable or origin is Coroutine:
+        return _unwrap(inside[-1])
+    return annotation

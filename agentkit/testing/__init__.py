@@ -15,8 +15,7 @@ request. The server's replies may also be faults: the number of an HTTP status, 
 """
 
 from ..sessions.recordings import Recording, ReplayDiffers
-from .faulty_model import chaos
-from .scripted import ScriptedModel, answer, call, calls
+from .scripted import ScriptedModel, answer, call, calls, chaos
 from .server import ModelServer
 from .store_checks import check_store
 

@@ -1,12 +1,27 @@
-"""A model with scripted replies, for deterministic tests without a key or network."""
+"""Models of tests, without a key or network: one with scripted replies, and one that fails at random.
 
+`chaos` fails as models and networks do, reproducibly for a given seed:
+
+    agent = JsonAgent(tools, model=chaos(model, seed=7))     # reaches the same answer or raises a `RunError`
+
+No reply of the model is lost or changed in its meaning: a fault precedes a reply, replaces an additional one, or
+garbles the form of a reply.  A scripted model therefore stays in step, and each run must end with the right answer or
+with a documented `RunError` and a valid history.
+"""
+
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Generator, Mapping
-from dataclasses import replace
+import random
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from ..core.errors import ModelError, ModelErrorKind
 from ..core.messages import Message, ToolCall, Usage, assistant
-from ..engine.model import Delta, Reply, Request, split_deltas
+from ..engine.model import Delta, Model, Reply, Request, TextDelta, split_deltas
 
 
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -123,3 +138,172 @@ def _build_message(entry: Any, place: int) -> Message:
         for number, call in enumerate(entry.get("tool_calls") or (), 1)
     ]
     return assistant(entry.get("content"), calls)
+
+
+Calls = list[dict[str, Any]]
+"""A message's `tool_calls`."""
+TEXT = "text instead of a call"
+MAX_USELESS_REPLIES = 2
+"""The maximum number of consecutive useless replies that chaos adds; more would end a run, as intended."""
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedFault:
+    """An injected fault: the number of the request (from 1) and the name of the fault."""
+
+    request: int
+    fault: str
+
+
+def chaos(model: Model, seed: int, rate: float = 0.3) -> "ChaoticModel":
+    """Return `model` with faults; the attribute `injected` of the returned model lists them.
+
+    The faults are transient errors of the provider and the connection, silence, empty replies, text instead of a call,
+    truncated or invalid calls, calls of unknown tools, and real calls with unusual names, arguments or finish reasons,
+    with missing or duplicate ids, or made twice. With one request at a time the same seed gives the same faults.
+
+    Args:
+        model: The model to wrap.
+        seed: The seed of the random choices.
+        rate: The share of requests with a fault, 0 to 1.
+    """
+    return ChaoticModel(model, seed, rate)
+
+
+class ChaoticModel:
+    """A model with random faults; `injected` lists the faults so far."""
+
+    def __init__(self, model: Model, seed: int, rate: float) -> None:
+        self.injected: list[InjectedFault] = []
+        self._model = model
+        self._rate = rate
+        self._chance = random.Random(seed)
+        self._asked = 0
+        self._useless = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the wrapped model."""
+        return self._model.name
+
+    def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
+        """Answer `request` or inject a fault, blocking."""
+        fault = self._draw_fault(request)
+        if fault in INSTEAD:
+            yield from self._play_fault(fault, request)
+            return
+        time.sleep(SILENCE_SECONDS if fault == "silence" else 0)
+        with closing(self._model.ask(request)) as pieces:
+            for piece in pieces:
+                yield self._garble(fault, piece) if isinstance(piece, Reply) else piece
+
+    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+        """Answer `request` or inject a fault, on the running event loop."""
+        fault = self._draw_fault(request)
+        if fault in INSTEAD:
+            for piece in self._play_fault(fault, request):
+                yield piece
+            return
+        await asyncio.sleep(SILENCE_SECONDS if fault == "silence" else 0)
+        async with aclosing(self._model.aask(request)) as pieces:
+            async for piece in pieces:
+                yield self._garble(fault, piece) if isinstance(piece, Reply) else piece
+
+    def _draw_fault(self, request: Request) -> str:
+        """Draw the fault of this request; "" means no fault."""
+        self._asked += 1
+        if self._chance.random() >= self._rate:
+            return ""
+        fault = self._chance.choice(FAULTS)
+        if fault in USELESS:
+            talks = request.messages[-1]["role"] != "tool" or request.tool_choice != "auto"  # a text would be an answer
+            if not request.tools or self._useless >= MAX_USELESS_REPLIES or (fault == TEXT and talks):
+                return ""
+            self._useless += 1
+        if fault in INSTEAD or fault == "silence":
+            self.injected.append(InjectedFault(self._asked, fault))
+        return fault
+
+    def _play_fault(self, fault: str, request: Request) -> Iterator[Delta | Reply]:
+        """Raise an error, or yield an invented reply."""
+        made = INSTEAD[fault](self._chance, request)
+        if isinstance(made, ModelError):
+            if request.stream:
+                yield TextDelta("Let me")
+            raise made
+        if request.stream:
+            yield from split_deltas(made.message)
+        yield made
+
+    def _garble(self, fault: str, reply: Reply) -> Reply:
+        """Return the model's reply, garbled if it has calls."""
+        self._useless = 0
+        calls = reply.message.get("tool_calls")
+        if not calls or fault not in GARBLED:
+            return reply
+        self.injected.append(InjectedFault(self._asked, fault))
+        return GARBLED[fault](reply, [{**call, "function": dict(call["function"])} for call in calls])
+
+
+def _make_error(kind: ModelErrorKind, status: int | None, _chance: random.Random, _request: Request) -> ModelError:
+    return ModelError(f"chaos: {kind}", kind=kind, status=status, transient=True, retry_after=0.0)
+
+
+def _make_reply(message: Message, finish_reason: str = "stop") -> Reply:
+    return Reply(message, finish_reason=finish_reason)
+
+
+def _make_call(name: str, arguments: str, finish_reason: str = "tool_calls") -> Reply:
+    return _make_reply(assistant(None, [ToolCall("", name, arguments)]), finish_reason)
+
+
+def _pick_tool(chance: random.Random, request: Request) -> str:
+    return chance.choice(sorted(request.tools))
+
+
+SILENCE_SECONDS = 0.02
+Instead = Callable[[random.Random, Request], Reply | ModelError]
+ERRORS: dict[str, Instead] = {
+    "server error": partial(_make_error, "server", 503),
+    "rate limit": partial(_make_error, "rate_limit", 429),
+    "lost connection": partial(_make_error, "connection", None),
+    "timeout": partial(_make_error, "timeout", None),
+}
+USELESS: dict[str, Instead] = {
+    "empty reply": lambda *_: _make_reply(assistant()),
+    TEXT: lambda *_: _make_reply(assistant("Let me think about that first.")),
+    "unknown tool": lambda chance, _: _make_call(f"tool_{chance.randrange(1000)}_of_chaos", "{}"),
+    "broken arguments": lambda chance, request: _make_call(_pick_tool(chance, request), '{"chaos": "'),
+    "no object": lambda chance, request: _make_call(_pick_tool(chance, request), '[["chaos"], 7]'),
+    "cut-off call": lambda chance, request: _make_call(_pick_tool(chance, request), '{"chaos": "', "length"),
+}
+INSTEAD = ERRORS | USELESS
+"""Faults that replace a reply."""
+
+
+def _replace_calls(reply: Reply, calls: Sequence[dict[str, Any]]) -> Reply:
+    return replace(reply, message={**reply.message, "tool_calls": list(calls)})
+
+
+def _set_call_keys(reply: Reply, calls: Calls, **keys: Any) -> Reply:
+    return _replace_calls(reply, [{**call, **keys} for call in calls])
+
+
+def _format_function(reply: Reply, calls: Calls, key: str, form: str) -> Reply:
+    for call in calls:
+        call["function"][key] = form.format(call["function"][key])
+    return _replace_calls(reply, calls)
+
+
+GARBLED: dict[str, Callable[[Reply, Calls], Reply]] = {
+    "same ids": partial(_set_call_keys, id="call_0"),
+    "no ids": partial(_set_call_keys, id=None),
+    "empty ids": partial(_set_call_keys, id=""),
+    "calls made twice": lambda reply, calls: _replace_calls(reply, [*calls, *calls]),
+    "prefixed names": partial(_format_function, key="name", form="functions.{}"),
+    "fenced arguments": partial(_format_function, key="arguments", form="```json\n{}\n```"),
+    "odd finish reason": lambda reply, _: replace(reply, finish_reason="eos"),
+    "no finish reason": lambda reply, _: replace(reply, finish_reason=None),
+}
+"""Faults that change a reply's calls; the second argument is a copy of the calls."""
+FAULTS = [*INSTEAD, *GARBLED, "silence"]

@@ -18,8 +18,8 @@ from ..core.lazy_names import display_with
 from ..core.threads import FifoLock
 from ..schemas import Choice, Duplicates, FieldText, JsonSchema, iter_wrapped
 from ..schemas.formats import Declaration, Loss, References, RenderedTool, render
+from ..schemas.functions import build_output_schema, describe_returns
 from ..schemas.models import RawSchema
-from ..schemas.returns import build_output_schema, describe_returns
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
 from .definition import Definition, ToolExecutor, check_texts, configure, define, define_handler

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from pydantic import TypeAdapter
 
-from ..core.enclosing import enclosing
+from ..core.context import enclosing
 from ..core.errors import DefinitionError, RunError
 from ..core.pending import CallQuestions, InputRequired, Pending, Question
 from ..schemas import JsonSchema

@@ -20,8 +20,7 @@ from typing import Any, Self, TextIO
 from loguru import logger
 
 from ..core.ask_person import ask_terminal
-from ..core.context import AgentPath
-from ..core.enclosing import enclosing
+from ..core.context import AgentPath, enclosing
 from ..core.errors import DefinitionError
 from ..core.flow import Event
 from ..core.host import find_kernel

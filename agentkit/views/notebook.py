@@ -31,9 +31,8 @@ from .frames import AnswerPiece, AnswerWithdrawn, Frame, FrameReader, draw_frame
 from .html import live_view
 from .html.conversation import render_prose
 from .html.markup import wrap_view
-from .lines import Line, RunLines, format_usage, sanitize
+from .lines import Line, RunLines, Running, format_usage, sanitize
 from .log import is_shown
-from .running import Running
 
 REDRAW_SECONDS = 0.15
 """Seconds between two redraws."""

@@ -19,9 +19,8 @@ from rich.text import Text
 
 from ..core.ask_person import ask_terminal
 from .frames import Frame
-from .lines import ROLE_COLUMN_WIDTH, ROLE_STYLES, Line, RunLines, format_usage, sanitize
+from .lines import ROLE_COLUMN_WIDTH, ROLE_STYLES, Line, RunLines, Running, StreamedReply, format_usage, sanitize
 from .rich_markdown import join_lines, render_rows
-from .running import Running, StreamedReply
 
 MAX_TERMINAL_VALUE_CHARS = 300
 """Characters of a value that are shown in a line; the model's texts are shown whole."""

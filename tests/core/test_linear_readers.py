@@ -169,7 +169,7 @@ ELSEWHERE = {
     "models.litellm.requests": "plain alternatives without a repetition, ids of at most 64 characters, model names",
     "models.offline.planning": "pieces that words.py has found",
     "policies.pending": "places in arguments",
-    "tools.provider_tools": "types of tools, which the program writes",
+    "tools.registry": "types of tools, which the program writes",
     "tools.roles": "names of parameters",
     "pytest_plugin": "names of tests",
     "sessions.journal.postgres": "plain alternatives without a repetition",

@@ -14,8 +14,8 @@ from agentkit.engine.model import AskModel
 from agentkit.events import PlanChanged, PlanStep
 from agentkit.extend import PlanShown, decode_frame, draw_frames, encode_frame
 from agentkit.testing import ScriptedModel, answer, call, calls
+from agentkit.views.lines import MAX_PLAN_ROWS, Running
 from agentkit.views.notebook import CellView
-from agentkit.views.running import MAX_PLAN_ROWS, Running
 from agentkit.views.terminal import LiveView
 from agentkit.web.encode import AguiEncoder
 

@@ -12,7 +12,7 @@ from waiting import wait_until
 from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry, tool
 from agentkit.core.flow import adrive, apply_policies, around, ask, drive
 from agentkit.core.threads import FifoLock
-from agentkit.policies.timeouts import limit_tool_time
+from agentkit.policies.limits import limit_tool_time
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ToolRetried
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted

@@ -18,7 +18,7 @@ from stacked_runs import Endless, run_stacked
 from waiting import HANGS
 
 from agentkit import DefinitionError, JsonAgent, LimitExceeded, ModelError, RunError
-from agentkit.core.enclosing import enclose
+from agentkit.core.context import enclose
 from agentkit.core.flow import Emit, Sleep, around, ask
 from agentkit.core.messages import ToolCall, Usage, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request

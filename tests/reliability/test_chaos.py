@@ -13,8 +13,8 @@ from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models.litellm.requests import prepare_messages
 from agentkit.testing import ScriptedModel, chaos
-from agentkit.testing.faulty_model import FAULTS, MAX_USELESS_REPLIES, USELESS
 from agentkit.testing.rules import openai
+from agentkit.testing.scripted import FAULTS, MAX_USELESS_REPLIES, USELESS
 from agentkit.tools.registry import ToolRegistry
 
 

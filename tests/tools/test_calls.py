@@ -8,8 +8,7 @@ import time
 import pytest
 
 from agentkit import JsonTool, ToolCall, ToolRegistry
-from agentkit.core.context import AgentPath, ParentCall, RunContext
-from agentkit.core.enclosing import enclosing
+from agentkit.core.context import AgentPath, ParentCall, RunContext, enclosing
 from agentkit.core.flow import adrive, ask, drive
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 

@@ -38,7 +38,7 @@ from agentkit.core.context import Injected
 from agentkit.core.flow import apply_policies, ask
 from agentkit.core.messages import pending_calls
 from agentkit.core.threads import count_abandoned
-from agentkit.policies.timeouts import limit_tool_time
+from agentkit.policies.limits import limit_tool_time
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
@@ -307,7 +307,7 @@ SCRIPT = """
     from dataclasses import dataclass
     from agentkit import JsonAgent, tool
     from agentkit.testing import ScriptedModel, answer, call
-    from agentkit.policies.timeouts import limit_tool_time
+    from agentkit.policies.limits import limit_tool_time
 
     @dataclass
     class Point:

@@ -13,7 +13,7 @@ from typing import Any
 from ...core.errors import DefinitionError
 from ...core.messages import Message
 from ...core.portable import Json, to_valid_text
-from ...tools.provider_tools import ProviderTool
+from ...tools.registry import ProviderTool
 
 _GEMINI_VERSION = re.compile(r"gemini-(\d+)")
 _COMBINING_GEMINI = 3

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
-from ...core.enclosing import enclosing
+from ...core.context import enclosing
 from ...core.flow import Flow, Hooks, Policy, interpret
 from ...core.labels import DEVELOPER, CallOrigin, Label, delimit, find_delimiter_id, new_delimiter_id
 from ...core.messages import Message, text_of

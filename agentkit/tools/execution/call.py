@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
-from ...core.context import AgentPath, ParentCall, RunContext
-from ...core.enclosing import Make, enclosed, enclosing
+from ...core.context import AgentPath, Make, ParentCall, RunContext, enclosed, enclosing
 from ...core.errors import ExceptionInfo, Paused, ToolError
 from ...core.flow import WarningEvent
 from ...core.labels import DEVELOPER, TRUSTED, CallOrigin, Label
@@ -168,7 +167,7 @@ class BoundCall:
         began_before: Whether the call began in an earlier run, so that it may have had an effect already.
         is_stored: Whether `run` returns a result that is there already: the tool is not run, and no person is asked.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
-        inside: Make the values that enclose each run of the call, see `core.enclosing`.
+        inside: Make the values that enclose each run of the call, see `core.context`.
         resolved: The call with the values of its references, which a decision is about; None if it has none.
         rebind: Binds the call to other arguments, which may have references; default: they have none.
     """
