@@ -1,15 +1,14 @@
-"""Questions about a table, answered with a number and the rows behind it: a tool over the csv module, a typed answer.
+"""Questions about tables in files, answered by SQL with the rows behind the answer.
 
-It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini", with its key, asks a real model.
+It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini", with its key, asks a real model, which
+writes the queries itself.  It needs the package duckdb.
 """
 
-import csv
-import io
-from dataclasses import dataclass
-from statistics import mean
-from typing import Literal
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from agentkit import JsonAgent, ToolError, tool
+from agentkit import JsonAgent
+from agentkit_tools import table_tools
 
 ORDERS = """\
 day,city,item,pieces,euros
@@ -21,38 +20,18 @@ day,city,item,pieces,euros
 2026-04-06,Rome,tea,4,14.00
 2026-04-13,Oslo,coffee,11,46.75
 """
-ROWS = list(csv.DictReader(io.StringIO(ORDERS)))
-FIGURES = {"sum": sum, "average": mean, "largest": max, "smallest": min}
+QUESTIONS = (
+    "Describe the tables.",
+    "How many euros for tea in Rome? Query: \"SELECT sum(euros) FROM orders WHERE city = 'Rome' AND item = 'tea'\"",
+    'Query the pieces of each city: "SELECT city, avg(pieces) AS average FROM orders GROUP BY city ORDER BY average"',
+    "Query the largest order of coffee: \"SELECT max(euros) FROM 'orders.csv' WHERE item = 'coffee'\"",
+)
 
-
-@dataclass
-class Figure:
-    value: float
-    rows: int
-
-
-@tool(effect="read")
-def figure(
-    kind: Literal["sum", "average", "largest", "smallest"],
-    column: Literal["pieces", "euros"],
-    city: Literal["Rome", "Pune", "Oslo"] | None = None,
-    item: Literal["tea", "coffee"] | None = None,
-) -> Figure:
-    """Calculate one figure of a column of the orders, over all of them or those from a city or of an item."""
-    wanted = {"city": city, "item": item}
-    rows = [row for row in ROWS if all(value in (None, row[key]) for key, value in wanted.items())]
-    if not rows:
-        raise ToolError("no order matches")
-    return Figure(round(FIGURES[kind](float(row[column]) for row in rows), 2), len(rows))
-
-
-agent = JsonAgent([figure], answer=Figure)
-for question in (
-    "What is the sum of euros for tea in Rome?",
-    "What is the average of the pieces in Oslo?",
-    "Give me the largest order of coffee, in euros.",
-    "How many euros did we take in total?",
-):
-    result = agent.run(question)
-    asked = result.calls[0].call.arguments
-    print(f"{question}\n    figure({asked})\n    {result.answer.value:g}, from {result.answer.rows} orders")
+with TemporaryDirectory() as folder:
+    (Path(folder) / "orders.csv").write_text(ORDERS)
+    agent = JsonAgent(table_tools(folder))
+    for question in QUESTIONS:
+        result = agent.run(question)
+        for call in result.calls[:-1]:
+            print(f"{call.call.name}({call.call.arguments})")
+        print(result.answer, end="\n\n")

@@ -2,12 +2,13 @@
 
 import os
 import socket
+import sqlite3
 import threading
 
 import pytest
 
 from agentkit import ToolError
-from agentkit_tools import files_tools
+from agentkit_tools import files_tools, table_tools
 from agentkit_tools.files import Files
 from agentkit_tools.folder import Folder
 
@@ -197,3 +198,99 @@ def test_a_regular_expression_takes_no_long_time(root, text):
     assert (
         "takes too long" in shown or "regular expression" in shown or "repeats too much" in shown or "nothing" in shown
     )
+
+
+DUCKDB = [
+    *("FROM '{outside}'", "FROM read_csv('{outside}')", "FROM read_text('{outside}')", "FROM read_blob('{outside}')"),
+    *("FROM '../outside/secret.csv'", "FROM 'link.csv'", "FROM link", "FROM '.git/secret.csv'", "FROM secret"),
+    *("FROM glob('/**')", "FROM glob('/proc/self/fd/*')", "FROM sniff_csv('{outside}')", "FROM parquet_metadata('/x')"),
+    *("FROM read_csv('/proc/self/cwd/../secret.csv')", "FROM read_csv('file://{outside}')", "FROM '/dev/stdin'"),
+    *(
+        "FROM read_csv('https://example.com/x.csv')",
+        "FROM 's3://bucket/x'",
+        "FROM read_json('http://169.254.169.254/')",
+    ),
+    *("COPY (SELECT 1) TO '{outside}'", "COPY mine TO 'stolen.csv'", "EXPORT DATABASE '{outside}.d'", "CHECKPOINT"),
+    *("ATTACH '{outside}.db'", "ATTACH 'sqlite:{outside}.db'", "INSTALL httpfs", "LOAD httpfs", "LOAD '/tmp/x.so'"),
+    *("SET enable_external_access=true", "SET allowed_directories=['/']", "RESET ALL", "PRAGMA disable_profiling"),
+    *("SELECT 1; COPY (SELECT 1) TO '{outside}'", "SELECT 1; SET lock_configuration=false", "EXPLAIN ANALYZE SELECT 1"),
+    *("FROM query('COPY (SELECT 1) TO ''{outside}''')", "FROM query_table('{outside}')", "CALL pragma_version()"),
+    *(
+        "PREPARE p AS SELECT 1",
+        "VACUUM",
+        "USE x",
+        "DROP VIEW mine",
+        "CREATE SECRET s (TYPE s3)",
+        "CREATE TABLE x (a INT)",
+    ),
+    *("SELECT content FROM read_text(['mine.csv', '{outside}'])", "FROM read_csv('{root}/.git/secret.csv')"),
+    *("SELECT getenv('PATH')", "(" * 3_000 + "1" + ")" * 3_000, "FROM mine\0", "FROM read_csv('/proc/self/environ')"),
+]
+SQLITE = [
+    *(
+        "ATTACH '{outside}.db' AS x",
+        "ATTACH 'file:{outside}?mode=rwc' AS x",
+        "VACUUM INTO '{outside}.db'",
+        "DETACH main",
+    ),
+    *(
+        "PRAGMA query_only=OFF",
+        "PRAGMA writable_schema=ON",
+        "PRAGMA temp_store_directory='/'",
+        "PRAGMA journal_mode=WAL",
+    ),
+    *(
+        "DELETE FROM t",
+        "UPDATE t SET a = 1",
+        "INSERT INTO t VALUES (1)",
+        "DROP TABLE t",
+        "CREATE TABLE x (a)",
+        "REINDEX",
+    ),
+    *("CREATE TEMP TABLE x (a)", "CREATE VIRTUAL TABLE x USING fts5(a)", "SELECT load_extension('/tmp/x.so')", "BEGIN"),
+    *("SELECT readfile('{outside}')", "SELECT writefile('{outside}', 'x')", "SELECT 1; DROP TABLE t", "ANALYZE"),
+    *("SELECT edit('x', 'sh')", "SELECT fts3_tokenizer('simple')", "SELECT zeroblob(1000000000)", "SELECT 1\0"),
+]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """A folder with tables, beside one with a secret."""
+    root = tmp_path / "tables"
+    (root / ".git").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.csv").write_text(f"a\n{SECRET}\n")
+    (root / "mine.csv").write_text("a\nmine\n")
+    (root / ".git" / "secret.csv").write_text(f"a\n{SECRET}\n")
+    (root / "link.csv").symlink_to(tmp_path / "outside" / "secret.csv")
+    database = sqlite3.connect(root / "mine.db")
+    database.execute("CREATE TABLE t AS SELECT 7 AS a")
+    database.commit()
+    database.close()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    yield root
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("source", "sql"),
+    [*(("", sql) for sql in DUCKDB), *(("mine.db", sql) for sql in SQLITE)],
+    ids=lambda text: ascii(text)[:50],
+)
+def test_no_query_reads_another_file_or_changes_anything(tables, tmp_path, source, sql):
+    _, query = table_tools(tables / source)
+    sql = sql.replace("{outside}", str(tmp_path / "outside" / "secret.csv")).replace("{root}", str(tables))
+    with pytest.raises(ToolError) as refused:
+        query.call({"sql": sql})
+    assert SECRET not in str(refused.value)
+
+
+def test_a_table_whose_file_becomes_a_link_is_not_read(tables, tmp_path):
+    describe, _ = table_tools(tables)
+    (tables / "mine.csv").unlink()
+    (tables / "mine.csv").symlink_to(tmp_path / "outside" / "secret.csv")
+    try:
+        assert "mine.csv" not in describe.call({})
+    finally:
+        (tables / "mine.csv").unlink()
+        (tables / "mine.csv").write_text("a\nmine\n")

@@ -16,7 +16,12 @@ EXAMPLES = {
         "answer: Ada has her money",
     ],
     "batch.py": [r"Kolkata\? +4,497,000", r"Atlantis\? +NoAnswer", "5 of 6 answered", r"\$0\.0000"],
-    "csv_questions.py": ["56, from 2 orders", "20.5, from 2 orders", "46.75, from 3 orders", "287.5, from 7 orders"],
+    "csv_questions.py": [
+        r"orders \(orders.csv\): day DATE, city VARCHAR",
+        r"(?m)^56\.0\n\[1 row\]",
+        r"(?m)^Pune \| 6\.0\nRome \| 8\.0\nOslo \| 20\.5",
+        r"(?m)^46\.75",
+    ],
     "files_with_approvals.py": [
         "notes.txt.*buy tea",
         "keys.txt.*Denied: only logs",

@@ -14,6 +14,7 @@ from .ask_user import ask_user
 from .calculator import calculate
 from .clock import current_time, days_between, shift_date
 from .files import files_tools
+from .tables import table_tools
 from .weather import get_weather
 from .web import fetch_page, search_text
 
@@ -40,4 +41,5 @@ __all__ = [
     "search_text",
     "settings",
     "shift_date",
+    "table_tools",
 ]
