@@ -211,7 +211,7 @@ class TestLimits:
     ("source", "problem"),
     [("/nowhere", "neither a folder nor a file"), (__file__, "has no known ending. Known: .csv,")],
 )
-def test_a_source_that_is_none_is_an_error_of_the_developer(source, problem):
+def test_a_source_without_tables_is_an_error_of_the_developer(source, problem):
     with pytest.raises(DefinitionError, match=problem):
         table_tools(source)
 
