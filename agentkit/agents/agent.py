@@ -498,7 +498,7 @@ async def run_program(
         journal=None,
         text_ends=False,
         own_instruction=PROGRAM_INSTRUCTION,
-        is_program=True,
+        program_of=outer.messages,
     )
     request = query_request(query, session, tool=run.call.name)
     answer: str = await _run_as_tool(programmed, replace(request, model=_NoModel(), outer=outer, state=run.state))

@@ -45,6 +45,7 @@ from ..policies.text_tool_mode import (
     use_text_mode,
 )
 from ..sessions.session import Session
+from ..tools.final_answer import FINAL_ANSWER
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
@@ -152,7 +153,10 @@ def policies_of_run(
     if settings.untrusted == "hidden":
         extract = partial(spec.extract, spec)
         kept = list_handoff_names(spec.handoffs)
-        hiding = (hide_untrusted(run.history, session.cut, extract, context, inputs=inputs, keeping=kept),)
+        if spec.program_of is not None:
+            kept.add(FINAL_ANSWER)
+        hide = partial(hide_untrusted, inputs=inputs, keeping=kept, said=spec.program_of)
+        hiding = (hide(run.history, session.cut, extract, context),)
     return (
         *settings.policies,
         *(policy for extension in extensions for policy in list_policies(extension, context)),
@@ -164,7 +168,7 @@ def policies_of_run(
             limits.tool_seconds, sequential=settings.sequential, on_caller=settings.tool_thread == "caller"
         ),
         request_final_answer(context),
-        *([] if spec.is_program else [_DETECT_LOOPS]),
+        *([_DETECT_LOOPS] if spec.program_of is None else []),
         approve(settings.approve, inputs),  # no question about a call that will not run
         # after the final request, whose answer is not checked
         *([check_answers(settings.checks, run.history)] if settings.checks else []),

@@ -30,6 +30,7 @@ from ..core.extension import Extension
 from ..core.flow import Listener, Policy
 from ..core.hints import check_takes
 from ..core.masking import MaskedDict, mask, mask_exception, masked_repr
+from ..core.messages import Message
 from ..engine.model import Model
 from ..extensions.tool_search import ToolSearch
 from ..policies.answer_checks import Check, check_arity
@@ -138,7 +139,7 @@ class AgentSpec:
         own_instruction: The whole system message, in place of the description and how to work.
         extract: Answers a question about a text with the model of a specification, for `untrusted="hidden"`.
         run_program: Runs a program with the tools of a specification, for `RunContext.run_program`.
-        is_program: Whether a program makes the calls, in place of a model: it may repeat them.
+        program_of: The messages of the run in which a program makes the calls, in place of a model: it may repeat them.
         extensions: The extensions; `tools` and `toolsets` have what they bring.
     """
 
@@ -159,7 +160,7 @@ class AgentSpec:
     handoffs: Mapping[str, Any] = field(default_factory=dict)
     text_ends: bool = True
     memory: bool = True
-    is_program: bool = False
+    program_of: Sequence[Message] | None = None
 
     __repr__ = masked_repr
 

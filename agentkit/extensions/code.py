@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from types import FunctionType
 from typing import Any
@@ -43,7 +43,7 @@ from ..tools.json_tool import JsonTool
 from ..tools.python_functions import describe_functions
 from ..tools.registry import ToolRegistry
 from ..tools.results.jsonable import to_json_data
-from ..tools.roles import RUNS_AGENT
+from ..tools.roles import RUNS_AGENT, RUNS_PROGRAM
 from .tool_search import InThread
 
 RUN_CODE = "run_code"
@@ -52,7 +52,7 @@ MAX_WORKERS = 64
 MAX_SLEEP_SECONDS = 10.0
 """Seconds of one `time.sleep` in a program."""
 _NOTHING = (lambda *_: None).__code__
-_FENCE = re.compile(r"```[\w+-]*\n(.*)```", re.DOTALL)
+_FENCE = re.compile(r"\A```[\w+-]*\n(.*)```\Z", re.DOTALL)
 _AWAITS = re.compile(r"\bawait\b|\basyncio\.run\b")
 _HANDLE = re.compile(r"^(#\d+) from .*\Z", re.MULTILINE)
 _GUIDE = """\
@@ -109,17 +109,18 @@ class CodeMode(Extension):
         def offer(effect: AskModel) -> AskModel:
             tools = effect.request.tools
             if not last or last[0][0] is not tools:
-                others = tuple(tool for tool in tools.own_tools if tool.name != RUN_CODE and not _hands_over(tool))
-                kept = tools.filtered(lambda tool: _hands_over(tool) or (self.beside and tool.name != RUN_CODE))
-                last[:] = [(tools, kept.merged(self._describe(others)))]
+                others = [tool for tool in tools.own_tools if tool.name != RUN_CODE]
+                ends = {tool for tool in others if tool.always_offered and tool.name.startswith(TRANSFER_PREFIX)}
+                kept = tools.filtered(lambda tool: tool in ends or (self.beside and tool.name != RUN_CODE))
+                last[:] = [(tools, kept.merged(self._describe(tuple(tool for tool in others if tool not in ends))))]
             return replace(effect, request=replace(effect.request, tools=last[0][1]))
 
         return (around(Hooks(offer), AskModel),)
 
     def _make_tool(self, others: tuple[JsonTool[..., Any], ...] = ()) -> JsonTool[..., Any]:
         """Return `run_code` with these tools as functions."""
-        text = "\n\n".join([_GUIDE, *describe_functions(others)])
-        return JsonTool(self.run_code, description=text, timeout=None, on_error="raise")
+        text = [_GUIDE, *describe_functions(others)]
+        return JsonTool(self.run_code, description="\n\n".join(text), timeout=None, on_error="raise")
 
     async def run_code(self, code: str, run: RunContext[Any]) -> str:
         """Runs Python code.
@@ -130,13 +131,11 @@ class CodeMode(Extension):
         assert run.run_program is not None  # the tools of an extension are those of an agent
         lock = run.state.setdefault(self.name, asyncio.Lock())
         async with lock:  # programs of one conversation share their values
-            session = Session()
-            fenced = _FENCE.fullmatch(code.strip())
-            code = fenced[1] if fenced else code
-            program = _Program(self, code, session, run)
-            return await run.run_program(run, code.strip() or "pass", program.policy, session)
+            program = _Program(self, _FENCE.sub(r"\1", code.strip()) or "pass", Session(), run)
+            return await run.run_program(run, program.code, program.policy, program.session)
 
     setattr(run_code, RUNS_AGENT, True)
+    setattr(run_code, RUNS_PROGRAM, True)
 
 
 @dataclass(eq=False)
@@ -144,7 +143,8 @@ class _Program:
     """One program while it runs: the policy that answers in the place of a model.
 
     `session` has the code, the calls and their results.  `stopped` is where the interpreter stopped, `turn` the calls
-    that it waits for there, by its own ids, and `waiting` all calls that are begun and have no result.
+    that it waits for there, by its own ids, and `waiting` all calls that are begun and have no result.  `fresh` is what
+    was printed since then, and `awaits` says of each source whether its calls are awaited.
     """
 
     mode: CodeMode
@@ -158,10 +158,8 @@ class _Program:
     printed: list[str] = field(default_factory=list)
     size: int = 0
     fresh: list[str] = field(default_factory=list)
-    """What was printed since the last reply."""
     made: int = 0
     awaits: dict[str, bool] = field(default_factory=dict)
-    """The sources, and whether their calls are awaited."""
     turn: list[int] = field(default_factory=list)
     waiting: dict[int, ToolCall] = field(default_factory=dict)
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -176,16 +174,17 @@ class _Program:
         try:
             return (yield from interpret(flow, self._handle, (AskModel, CallTools)))
         finally:
-            self._close()
+            release = partial(_release, self.worker)
+            # the thread of a cancelled run has it until the time is over
+            threading.Thread(target=release, daemon=True).start() if self.is_busy else release()
 
     def _handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
             if self.reply is None:
                 yield from ask(InThread(self._advance))
-            reply = self.reply
+            reply = Reply(self.reply or {}, Usage())  # each step sets one
             self.reply = None
-            assert reply is not None  # a step ends with a reply
-            return Reply(reply, Usage())
+            return reply
         if not isinstance(effect, CallTools) or any(bound.is_answer for bound in effect.calls):
             return (yield from ask(effect))
         try:
@@ -195,8 +194,10 @@ class _Program:
             self._keep()
             raise
         self._take(results)
+        last = self._last
+        self.outcomes = {**last["program"].get("outcomes", {}), **self.outcomes}
         # before the results are in the history: a journal has them only together with the next calls
-        if all(call.id in self.outcomes for call in calls_of(self._last)):
+        if all(call.id in self.outcomes for call in calls_of(last)):
             yield from ask(InThread(self._advance))
         return results
 
@@ -255,33 +256,31 @@ class _Program:
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             text = re.sub(r'File "<python-input-\d+>", line', "line", error.display("traceback"))
             self._end(text, is_whole=not isinstance(error.exception(), TimeoutError | MemoryError))
-        except monty.MontyError as error:
+        except (monty.MontyError, TimeoutError) as error:  # it has crashed, or none is free
             self._end(f"The interpreter ended: {error}", is_whole=False)
         finally:
             self.is_busy = False
 
     def _begin(self) -> Any:
         """Start the program with the values of the programs before it."""
-        self._open()
+        self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits).__enter__()
         state = self.mode.state(self.run)
         if values := state.get("values"):
-            self.worker.load_session(_decode(values))
+            self.worker.load_session(zlib.decompress(base64.b64decode(values)))
             self.awaits = dict(state["awaits"])
         return self.worker.feed_start(self.code, print_callback=self._print)
 
     def _resume(self) -> Any:
         """Continue with the outcomes of the calls; in another process, from the snapshot."""
         last = self._last
-        stopped = self.stopped
-        if stopped is None:
-            stopped = self._restore(last["program"])
+        stopped = self.stopped or self._restore(last["program"])
         results = {}
         for number, call in zip(self.turn, calls_of(last), strict=True):
-            if (outcome := self.outcomes.pop(call.id, None)) is None:  # the run was stopped before it had one
+            if call.id not in self.outcomes:  # the run was stopped before it had one
                 texts = (text_of(one) for one in self.session.messages if one.get("tool_call_id") == call.id)
-                outcome = {"exc_type": "RuntimeError", "message": remove_delimiters(next(texts, ""))}
-            results[number] = outcome
-            self.waiting.pop(number, None)
+                self.outcomes[call.id] = {"exc_type": "RuntimeError", "message": remove_delimiters(next(texts, ""))}
+            results[number] = self.outcomes.pop(call.id)
+            del self.waiting[number]
         self.stopped = None
         is_future = isinstance(stopped, _monty().FutureSnapshot)
         return stopped.resume(results if is_future else results[self.turn[0]])
@@ -291,21 +290,14 @@ class _Program:
         self.awaits = dict(kept["awaits"])
         self.turn = [*kept["turn"]]
         self.waiting = {int(number): ToolCall(*call) for number, call in kept["waiting"].items()}
-        self.outcomes = {**kept.get("outcomes", {}), **self.outcomes}
         self.hidden = [*kept["hidden"], *self.hidden]
+        self.outcomes = {**kept.get("outcomes", {}), **self.outcomes}
         self.printed = [one["program"]["printed"] for one in self.session.messages if "program" in one]
         self.size = sum(map(len, self.printed))
-        self._open()
-        return self.worker.load_snapshot(_decode(kept["snapshot"]), print_callback=self._print)
-
-    def _open(self) -> None:
         self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits).__enter__()
-
-    def _close(self) -> None:
-        if self.worker is not None and self.is_busy:  # cancelled: its thread holds it until the time is over
-            threading.Thread(target=_release, args=(self.worker,), daemon=True).start()
-        elif self.worker is not None:
-            _release(self.worker)
+        return self.worker.load_snapshot(
+            zlib.decompress(base64.b64decode(kept["snapshot"])), print_callback=self._print
+        )
 
     def _print(self, _: str, text: str) -> None:
         self.fresh.append(text[: max(0, self.mode.output - self.size)])
@@ -366,10 +358,6 @@ class _Program:
         self.reply = assistant(None, [call])
 
 
-def _hands_over(tool: JsonTool[..., Any]) -> bool:
-    return tool.always_offered and tool.name.startswith(TRANSFER_PREFIX)
-
-
 def _monty() -> Any:
     """Return the package of the interpreter, which is an extra."""
     try:
@@ -394,10 +382,6 @@ def _release(opened: Any) -> None:
 
 def _encode(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 1)).decode()
-
-
-def _decode(text: str) -> bytes:
-    return zlib.decompress(base64.b64decode(text))
 
 
 def _answer_system(step: Any) -> Any:

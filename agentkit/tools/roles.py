@@ -37,6 +37,8 @@ DESTINATION_FORMATS = frozenset(
 """JSON Schema formats of destinations."""
 RUNS_AGENT = "__agentkit_agent__"
 """Attribute of the functions of agents as tools."""
+RUNS_PROGRAM = "__agentkit_program__"
+"""Attribute of the functions that run a program, see `RunProgram`: its calls are decided about one by one."""
 MAX_MARKER_DEPTH = 4
 """Levels of nested models that are searched for markers and formats."""
 ANY_NAME = "*"
@@ -114,6 +116,11 @@ def may_have_effect(tool: JsonTool[..., Any]) -> bool:
 def runs_agent(tool: JsonTool[..., Any]) -> bool:
     """Return whether a tool is an agent, which writes its results itself."""
     return bool(getattr(tool.function, RUNS_AGENT, False))
+
+
+def runs_program(tool: JsonTool[..., Any]) -> bool:
+    """Return whether a tool runs a program that the model wrote."""
+    return bool(getattr(tool.function, RUNS_PROGRAM, False))
 
 
 def list_roles(tool: JsonTool[..., Any]) -> dict[str, str]:

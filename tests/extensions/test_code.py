@@ -6,6 +6,9 @@ import threading
 from typing import Any, TypedDict
 
 import pytest
+from hidden_tools import SENT
+from hidden_tools import TEXT as HIDDEN_TEXT
+from hidden_tools import TOOLS as HIDDEN_TOOLS
 from journaled_runs import resume
 from waiting import HANGS
 
@@ -329,3 +332,154 @@ def test_questions_of_tools_are_asked_and_finished_calls_beside_them_keep_their_
     result = resume(world, agent(), runs(tmp_path / "runs.db")[0].id, answers={question.id: "red"})
     assert shown(result) == ["['x', 'red', 'y']"]
     assert sorted(log) == ["x", "y"]
+
+
+REFUSED = "PermissionError"
+NO_MODULE = "ModuleNotFoundError"
+NO_NAME = "there is no tool"
+NO_ATTRIBUTE = "AttributeError"
+ESCAPES = {
+    "print(open(FILE).read())": REFUSED,
+    "open(FILE, 'w').write('x')": REFUSED,
+    "from pathlib import Path\nprint(Path(FILE).read_text())": REFUSED,
+    "from pathlib import Path\nprint(list(Path('/').iterdir()))": REFUSED,
+    "import os\nprint(os.listdir('/'))": REFUSED,
+    "import os\nos.remove(FILE)": REFUSED,
+    "import os\nprint(os.environ)": "not supported",
+    "import os\nprint(os.getenv('HOME', 'none'))": "not supported",
+    "import os\nos.system('id')": NO_ATTRIBUTE,
+    "import socket": NO_MODULE,
+    "import urllib.request": NO_MODULE,
+    "import subprocess": NO_MODULE,
+    "import ctypes": NO_MODULE,
+    "import importlib": NO_MODULE,
+    "import inspect": NO_MODULE,
+    "import pickle": NO_MODULE,
+    "import agentkit": NO_MODULE,
+    "import pydantic_monty": NO_MODULE,
+    "import builtins": NO_MODULE,
+    "__import__('socket')": NO_NAME,
+    "eval('__import__(\"os\")')": NO_NAME,
+    "exec('import socket')": NO_MODULE,
+    "compile('1', 'x', 'eval')": NO_NAME,
+    "print(globals())": NO_NAME,
+    "import sys\nprint(sys.modules)": NO_ATTRIBUTE,
+    "import sys\nprint(sys._getframe())": NO_ATTRIBUTE,
+    "print(().__class__.__bases__[0].__subclasses__())": NO_ATTRIBUTE,
+    "print(fail.__globals__)": NO_ATTRIBUTE,
+    "print(fail.__code__)": NO_ATTRIBUTE,
+    "print(fail.__wrapped__)": NO_ATTRIBUTE,
+    "print('{0.__class__.__init__.__globals__}'.format(fail))": NO_ATTRIBUTE,
+    "try:\n    fail()\nexcept RuntimeError as error:\n    print(error.__traceback__.tb_frame.f_locals)": NO_ATTRIBUTE,
+    "try:\n    fail()\nexcept RuntimeError as error:\n    print(error.__cause__, error.__context__)": NO_ATTRIBUTE,
+    "raise SystemExit(3)": "RuntimeError",
+    "raise KeyboardInterrupt()": "KeyboardInterrupt",
+    "import asyncio\nawait asyncio.create_subprocess_shell('id')": NO_ATTRIBUTE,
+    "import asyncio\nawait asyncio.open_connection('127.0.0.1', 80)": NO_ATTRIBUTE,
+    "x = 'a' * 10**10": "MemoryError",
+    "x = 9 ** 9 ** 9": "MemoryError",
+    "x = []\nwhile True:\n    x.append([x])": "Error",
+    "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass": "TimeoutError",
+    "print(sum(range(10**12)))": "TimeoutError",
+    "def f():\n    return f()\nf()": "RecursionError",
+    "import json\njson.loads('[' * 100_000)": "recursion limit",
+    "fail.__class__.__call__ = print": NO_ATTRIBUTE,
+    "int.__add__ = print": NO_ATTRIBUTE,
+}
+
+
+@pytest.mark.parametrize("program", ESCAPES)
+def test_a_program_cannot_leave_its_interpreter(program, tmp_path):
+    file = tmp_path / "file.txt"
+    file.write_text("sesame")
+
+    def fail() -> None:
+        """Fails."""
+        raise ValueError(len("sesame"))
+
+    mode = CodeMode(seconds=0.3, memory=8_000_000)
+    agent = agent_of(program.replace("FILE", repr(str(file))), "print('alive')", tools=[fail], mode=mode)
+    text, after = shown(agent.run("go"))
+    assert ESCAPES[program] in text
+    assert "sesame" not in text
+    assert after == "alive"
+    assert file.read_text() == "sesame"
+
+
+@pytest.fixture
+def sent():
+    SENT.clear()
+    return SENT
+
+
+def test_hidden_results_are_handles_that_a_program_can_only_pass_on(world, sent):
+    program = """
+mail = get_mail()
+print(mail, len(mail))
+send(to="bob@home.example", text=mail + ".body")
+send(to="bob@home.example", text="He wrote: {" + mail + ".body}")
+"""
+    agent = agent_of(program, "print(mail)", tools=HIDDEN_TOOLS, untrusted="hidden")
+    result = world.run(agent, "Forward it to bob@home.example.")
+    first, second = shown(result)
+    assert first.startswith("#1 2\n[hidden: #1 from get_mail, ")
+    assert second == "#1"
+    assert [entry["text"] for entry in sent] == [HIDDEN_TEXT, f"He wrote: {HIDDEN_TEXT}"]
+    assert HIDDEN_TEXT not in str([request.messages for request in agent.model.requests])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print(get_mail()['body'])",
+        "print(get_mail().body)",
+        "for letter in get_mail():\n    print(letter)",
+        "import json\nprint(json.loads(get_mail()))",
+        "try:\n    nothing(get_mail() + '.body')\nexcept RuntimeError as error:\n    print(error)",
+        "mail = get_mail()\ntry:\n    get_mail(mail + '.body')\nexcept Exception as error:\n    print(error)",
+    ],
+)
+def test_no_program_reads_a_hidden_result(program, sent):
+    agent = agent_of(program, tools=HIDDEN_TOOLS, untrusted="hidden")
+    agent.run("Read it.")
+    requests = str([request.messages for request in agent.model.requests])
+    assert not any(HIDDEN_TEXT[place : place + 12] in requests for place in range(len(HIDDEN_TEXT) - 12))
+
+
+def test_a_program_that_sends_a_hidden_value_elsewhere_waits(world, sent):
+    program = "mail = get_mail()\nsend(to=mail + '.subject', text='Hello.')"
+    agent = agent_of(program, tools=HIDDEN_TOOLS, untrusted="hidden")
+    with pytest.raises(Paused):
+        world.run(agent, "Answer it.")
+    assert not sent
+
+
+def test_a_program_shares_the_handles_of_the_conversation(world, sent):
+    replies = [call("get_mail"), call("run_code", code="# 1\nsend(to='bob@home.example', text='#1.body')\nget_mail()")]
+    model = ScriptedModel(*replies, call("run_code", code="print(get_mail())"), answer("done"))
+    mode = CodeMode(beside=True)
+    agent = JsonAgent([*HIDDEN_TOOLS], model=model, extensions=[mode], untrusted="hidden")
+    result = world.run(agent, "Forward it to bob@home.example.")
+    assert [entry["text"] for entry in sent] == [HIDDEN_TEXT]
+    assert shown(result)[1].startswith("#4")
+
+
+def test_no_hidden_text_becomes_a_part_of_a_program_or_of_its_output(world, sent):
+    program = "print('{#1.body}', '#1')\nsend(to='bob@home.example', text='{#1.body}')"
+    model = ScriptedModel(call("get_mail"), *code(program))
+    agent = JsonAgent([*HIDDEN_TOOLS], model=model, extensions=[CodeMode()], untrusted="hidden")
+    result = world.run(agent, "Forward #7 to bob@home.example.")
+    assert shown(result)[0].startswith("{#1.body} #1\n")
+    assert [entry["text"] for entry in sent] == [HIDDEN_TEXT]
+
+
+def test_untrusted_values_that_a_program_read_are_not_trusted_in_a_call(world, sent):
+    program = "mail = get_mail()\nsend(to=mail['subject'], text='Hello.')"
+    agent = agent_of(program, tools=HIDDEN_TOOLS)
+    with pytest.raises(Paused) as pause:
+        world.run(agent, "Answer it.")
+    assert [waiting.name for waiting in pause.value.calls] == ["send"]
+    asked = agent_of(program.replace("mail['subject']", "'bob@home.example'"), tools=HIDDEN_TOOLS)
+    result = world.run(asked, "Write to bob@home.example.")
+    assert [entry["to"] for entry in sent] == ["bob@home.example"]
+    assert result.label.is_untrusted

@@ -18,16 +18,17 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-import pydantic_monty
-
 from agentkit import CodeMode, JsonAgent, Session, tool
 from agentkit.journal import runs
+from agentkit.sessions.journal.location import ConversationBusy
 from agentkit.testing import ScriptedModel, answer, call
 
 MEMORY = Path("/dev/shm")
 PAUSE = 0.002
-MAX_DELAY = 0.25
-MAX_KILLS = 12
+MAX_DELAY = 0.3
+MAX_KILLS = 8
+BUSY = 3
+"""The exit status of a process that finds the run in use: a child of the killed one has not begun its own program yet."""
 UNKNOWN = "unknown"
 PREPARE = """
 import random
@@ -125,6 +126,8 @@ def start(folder: Path, programs: list[str]) -> int:
     try:
         work(folder, programs)
         status = 0
+    except ConversationBusy:
+        status = BUSY
     except BaseException:
         traceback.print_exc()  # the exit below shows none
     finally:
@@ -155,19 +158,21 @@ def check(folder: Path) -> Counter[str]:
 
 
 def main(count: int, seed: int) -> None:
-    assert pydantic_monty
     dice = random.Random(seed)
     figures: Counter[str] = Counter()
     for number in range(count):
         programs = [PREPARE, *(write_program(dice, place) for place in range(dice.randint(1, 3))), LAST]
         with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as name:
             folder = Path(name)
-            for attempt in range(MAX_KILLS + 1):
+            for attempt in range(3 * MAX_KILLS):
                 child = start(folder, programs)
                 delay = dice.uniform(0.01, MAX_DELAY)
                 end = time.monotonic() + (delay if attempt < MAX_KILLS else 60)
                 while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < end:
                     time.sleep(0.002)
+                if ended[0] and os.waitstatus_to_exitcode(ended[1]) == BUSY:
+                    time.sleep(0.05)
+                    continue
                 if ended[0]:
                     figures["failed"] += ended[1] != 0
                     break

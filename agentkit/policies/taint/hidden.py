@@ -44,7 +44,7 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.registry import ToolRegistry
 from ...tools.results.result_text import render_text
-from ...tools.roles import find_role, is_destination, may_have_effect, runs_agent
+from ...tools.roles import find_role, is_destination, may_have_effect, runs_agent, runs_program
 from ..long_results import TruncatedResults
 from ..pending import PendingInputs
 from .origins import (
@@ -386,6 +386,7 @@ def hide_untrusted(
     *,
     inputs: PendingInputs | None = None,
     keeping: Container[str] = (),
+    said: Sequence[Message] | None = None,
 ) -> Policy:
     """Replace untrusted results by handles, and resolve references to them in arguments.
 
@@ -398,11 +399,13 @@ def hide_untrusted(
         context: The context of the run.
         inputs: Has the values that a person allowed from now on.
         keeping: The names of tools that get the references themselves, because the conversation gets their arguments.
+        said: Has the messages of the user; default: `history`.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         origins = Origins(history)
-        state = _Hidden(Handles(stored, history), origins, inputs or PendingInputs(), extract, context, keeping)
+        handles = Handles(stored, history if said is None else said)
+        state = _Hidden(handles, origins, inputs or PendingInputs(), extract, context, keeping)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -463,7 +466,7 @@ class _Hidden:
             context = replace(self.context, call=bound.call, origin=CallOrigin())
             return replace(self.own.bind(bound.call, context), begun=bound.begun)
         tool = bound.tool
-        if tool is not None and tool.name in self.keeping:
+        if tool is not None and (tool.name in self.keeping or runs_program(tool)):  # a value is no part of a program
             return bound
         if tool is None or tool.trust != "trusted":
             bound.origin.inputs = join_labels([bound.origin.inputs, *self.handles.list_kept()])
