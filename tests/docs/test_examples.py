@@ -16,6 +16,11 @@ EXAMPLES = {
         "answer: Ada has her money",
     ],
     "batch.py": [r"Kolkata\? +4,497,000", r"Atlantis\? +NoAnswer", "5 of 6 answered", r"\$0\.0000"],
+    "code_mode.py": [
+        r'waits: pay\(\{"supplier": "A", "euros": 180.0\}\)',
+        r"\{'B': 120.0, 'C': 100.0, 'A': 180.0\}\npaid 180.00 euros to A",
+        "Supplier A is paid.",
+    ],
     "csv_questions.py": [
         r"orders \(orders.csv\): day DATE, city VARCHAR",
         r"(?m)^56\.0\n\[1 row\]",
