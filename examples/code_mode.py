@@ -18,7 +18,8 @@ class Bill(TypedDict):
 
 def list_bills(month: str) -> list[Bill]:
     """List the bills of a month."""
-    return [{"number": n, "supplier": "ABC"[n % 3], "euros": 10.0 * n} for n in range(1, 11)]
+    numbers = range(1, 11) if month == "May" else ()
+    return [{"number": n, "supplier": "ABC"[n % 3], "euros": 10.0 * n} for n in numbers]
 
 
 def is_delivered(number: int) -> bool:
