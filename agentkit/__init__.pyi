@@ -1,5 +1,6 @@
 from . import acp as acp
 from . import dbos as dbos
+from . import evals as evals
 from . import events as events
 from . import extend as extend
 from . import http as http

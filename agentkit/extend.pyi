@@ -27,6 +27,7 @@ from .core.flow import around as around
 from .core.flow import ask as ask
 from .core.hints import suggest as suggest
 from .core.host import find_versions as find_versions
+from .core.host import import_file as import_file
 from .core.http_guard import LOOPBACK_HOSTS as LOOPBACK_HOSTS
 from .core.http_guard import MAX_BODY_BYTES as MAX_BODY_BYTES
 from .core.http_guard import AsgiApp as AsgiApp
@@ -111,6 +112,7 @@ from .sessions.journal.store import RunFilter as RunFilter
 from .sessions.journal.store import Store as Store
 from .sessions.journal.store import make_busy_error as make_busy_error
 from .sessions.journal.writer import JournaledConversation as JournaledConversation
+from .sessions.recordings import Recording as Recording
 from .sessions.records import ConversationCut as ConversationCut
 from .sessions.records import ConversationNamed as ConversationNamed
 from .sessions.records import ConversationTitled as ConversationTitled
@@ -179,6 +181,8 @@ from .views.frames import draw_frames as draw_frames
 from .views.history import print_lines as print_lines
 from .views.history import render_result_data as render_result_data
 from .views.html import compare_page as compare_page
+from .views.html import eval_page as eval_page
+from .views.html import format_eval_figures as format_eval_figures
 from .views.html import result_page as result_page
 from .views.html import session_page as session_page
 from .views.html import write_page as write_page

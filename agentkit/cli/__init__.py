@@ -22,6 +22,7 @@ from .targets import PYPROJECT
 COMMANDS = {
     "run": ("run", "Answer a question with tools."),
     "map": ("run", "Answer a file of questions."),
+    "eval": ("evals", "Run cases with an agent, and compare."),
     "chat": ("chat", "Talk with an agent."),
     "show": ("journals", "Show a stored run or conversation."),
     "replay": ("journals", "Repeat a recorded run."),

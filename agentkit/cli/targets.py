@@ -5,7 +5,6 @@ as tools needs the consent of the person, once per folder.  `--mcp FILE` adds th
 """
 
 import importlib
-import importlib.util
 import json
 import os
 import re
@@ -22,7 +21,7 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..extend import ContentPart, Query, ask_terminal, escape_unprintable, open_private, read_file
+from ..extend import ContentPart, Query, ask_terminal, escape_unprintable, import_file, open_private, read_file
 
 PYPROJECT = "agentkit.pyproject"
 """The key of a click context's `meta` for the pyproject.toml that the defaults come from."""
@@ -199,7 +198,7 @@ def _load_target(target: str) -> list[Any]:
     if place.endswith(".py") and not Path(place).is_file():
         raise click.UsageError(f"{target}: no such file: {place}")
     try:
-        module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+        module = import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     except Exception as error:
         raise click.UsageError(f"{target}: cannot be imported: {type(error).__name__}: {error}") from error
     if name:
@@ -217,18 +216,6 @@ def _import_module(name: str) -> ModuleType:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     return importlib.import_module(name)
-
-
-def _import_file(path: Path) -> ModuleType:
-    name = path.stem if path.stem not in {*sys.modules, *sys.stdlib_module_names} else f"{path.stem}_of_tools"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.parent.resolve()))
-    spec.loader.exec_module(module)
-    return module
 
 
 def _public_tools(module: ModuleType) -> list[Any]:

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 PACKAGES = ("agentkit", "litellm", "pydantic")
@@ -49,3 +52,16 @@ def check_main() -> None:
             "the script starts an agent when it is imported, and a process that is to run one of its tools must import "
             "it: put what starts the agent under `if __name__ == '__main__':`"
         )
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a file as a module of its name; the modules beside it can be imported, too."""
+    name = path.stem if path.stem not in {*sys.modules, *sys.stdlib_module_names} else f"{path.stem}_of_tools"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module

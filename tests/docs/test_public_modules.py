@@ -17,7 +17,7 @@ from agentkit.tools.settings import ToolSettings
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "agentkit", "agentkit.events", "agentkit.policies", "agentkit.models", "agentkit.testing", "agentkit.testing.server",
-    "agentkit.acp", "agentkit.dbos", "agentkit.extend", "agentkit.http", "agentkit.journal", "agentkit.mcp", "agentkit.secrets",
+    "agentkit.acp", "agentkit.dbos", "agentkit.evals", "agentkit.extend", "agentkit.http", "agentkit.journal", "agentkit.mcp", "agentkit.secrets",
     "agentkit.telemetry", "agentkit.tools", "agentkit.web",
 }  # fmt: skip
 KEYWORDS = {"agentkit.tools.settings.ToolSettings"}

@@ -32,6 +32,7 @@ FLOORS = [
     ["sessions"],
     ["extensions"],
     ["agents", "testing"],
+    ["evals"],
     ["acp", "dbos", "mcp", "telemetry", "web"],
     ["cli"],
 ]
@@ -41,8 +42,8 @@ DOORS = set(FLOORS[-2])
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 FACE = {"__init__", "events", "extend", "http", "journal", "secrets", "pytest_plugin"}
 """The modules beside the rooms: they hand names on, and no room imports them."""
-NAMES_ALONE = DOORS | {"cli"}
-OPEN_TO_DOORS = {"events", "extend", *agentkit.__all__}
+NAMES_ALONE = DOORS | {"cli", "evals"}
+OPEN_TO_DOORS = {"events", "extend", "evals", *agentkit.__all__}
 """What a door and the command line import beside their own modules: the public names, so that anyone can write one."""
 NAMES_BUNDLED_TOOLS = {"cli/targets.py"}
 """The files that may name `agentkit_tools`, which imports agentkit; the command line has its tools as a default."""
@@ -356,7 +357,15 @@ def test_only_one_file_imports_litellm():
     assert [path.name for path in FILES if pattern.search(path.read_text())] == ["importing.py"]
 
 
-PUBLIC = ["agentkit", "agentkit.events", "agentkit.extend", "agentkit.policies", "agentkit.models", "agentkit.tools"]
+PUBLIC = [
+    "agentkit",
+    "agentkit.events",
+    "agentkit.extend",
+    "agentkit.policies",
+    "agentkit.models",
+    "agentkit.tools",
+    "agentkit.evals",
+]
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -389,6 +398,7 @@ def test_a_public_module_needs_no_import_of_its_own():
     names = (
         "acp",
         "dbos",
+        "evals",
         "events",
         "extend",
         "http",

@@ -1,5 +1,6 @@
 """Runs, conversations and tools as HTML: one file that loads nothing else, complete without its script."""
 
+from .evals import eval_page, format_eval_figures
 from .markup import write_page
 from .run import (
     agent_view,
@@ -19,6 +20,8 @@ __all__ = [
     "agent_view",
     "catalogue_page",
     "compare_page",
+    "eval_page",
+    "format_eval_figures",
     "live_view",
     "registry_view",
     "result_markdown",
