@@ -32,6 +32,7 @@ def test_all_tools_are_exported_by_name():
         "ask_user",  # only where a person can answer
         "files_tools",  # only with a folder
         "settings",
+        "shell_tool",
         "table_tools",
     }
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from agentkit import ToolError
-from agentkit_tools import files_tools, table_tools
+from agentkit_tools import files_tools, shell_tool, table_tools
 from agentkit_tools.files import Files
 from agentkit_tools.folder import Folder
 
@@ -294,3 +294,31 @@ def test_a_table_whose_file_becomes_a_link_is_not_read(tables, tmp_path):
     finally:
         (tables / "mine.csv").unlink()
         (tables / "mine.csv").write_text("a\nmine\n")
+
+
+SCRIPTS = [
+    *("cat ../outside/secret.txt", "cat {outside}/secret.txt", "cat link.txt", "cat linked/secret.txt", "cat .env"),
+    *("cat .git/config", "ls -laR / | grep secret", "find / -name 'secret*'", "grep -r neighbour / 2>/dev/null", "env"),
+    *("cat /proc/self/environ /proc/1/environ", "cat < /etc/shadow", "cd /; cd ../..; cat etc/passwd", "cat zero pipe"),
+    *("ln -s {outside} x; cat x/secret.txt; echo x > x/secret.txt", "ln -s {outside}/secret.txt mine.txt"),
+    *("ln -sf ../outside inner; echo x > inner/secret.txt", "echo x > {outside}/secret.txt", "rm -rf {outside} /"),
+    *("mkdir -p .git/hooks; echo x > .git/hooks/pre-commit", "echo x > .env", "mkdir .GIT; echo x > .GIT/config"),
+    *(
+        "echo x > linked/secret.txt",
+        "mkdir linked; echo x > linked/secret.txt",
+        "echo x > link.txt",
+        "echo x > dangling",
+    ),
+    *("curl http://169.254.169.254/", "wget https://example.com", "exec 3<>/dev/tcp/127.0.0.1/80", "nc 127.0.0.1 80"),
+    *("python3 -c 'print(open(1))'", "/bin/cat {outside}/secret.txt", "eval cat {outside}/secret.txt", "sh -c 'id'"),
+    *("source {outside}/secret.txt", "kill -9 1; kill -9 $PPID", "chmod -R 777 {outside}", "cp -r / copied", "git log"),
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda text: text[:50])
+def test_no_script_reaches_what_is_outside_or_excluded(root, unchanged, tmp_path, monkeypatch, script):
+    monkeypatch.setenv("MY_API_KEY", SECRET)
+    shown = shell_tool(root, write=True).call({"script": script.replace("{outside}", str(tmp_path / "outside"))})
+    assert SECRET not in shown
+    for host in ("/root", "/bin/sh", "daemon:"):
+        assert host not in shown

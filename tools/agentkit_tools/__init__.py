@@ -14,6 +14,7 @@ from .ask_user import ask_user
 from .calculator import calculate
 from .clock import current_time, days_between, shift_date
 from .files import files_tools
+from .shell import shell_tool
 from .tables import table_tools
 from .weather import get_weather
 from .web import fetch_page, search_text
@@ -40,6 +41,7 @@ __all__ = [
     "get_weather",
     "search_text",
     "settings",
+    "shell_tool",
     "shift_date",
     "table_tools",
 ]
