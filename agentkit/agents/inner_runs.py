@@ -22,7 +22,7 @@ from ..core.flow import Event
 from ..core.labels import Label
 from ..core.messages import ToolCall, calls_of, text_of, user
 from ..engine.result import Result, RunFinished, SubRun
-from ..policies.pending import PendingInputs, Respondent
+from ..policies.pending import NO_RESPONDENT, PendingInputs, Respondent
 from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import JournalError
@@ -80,7 +80,7 @@ class InnerRun:
     @classmethod
     def open(cls, spec: AgentSpec, request: RunRequest, parent: ParentCall) -> "InnerRun":
         """Return the run as it begins, or as it continues where it stopped."""
-        waiting = Respondent.current().inputs
+        waiting = (enclosing(Respondent) or NO_RESPONDENT).inputs
         outer = enclosing(JournalWriter)
         inputs = PendingInputs() if waiting is None else waiting
         query = request.query or ""

@@ -32,7 +32,7 @@ from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
-from ..policies.quota import Account, QuotaStore, keep_quotas
+from ..policies.quota import Account, Accounts, QuotaStore, keep_quotas
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import Journal
 from ..sessions.journal.policy import journal_policy, outcome_of_error, repeat_answer
@@ -418,7 +418,7 @@ def _setup(spec: AgentSpec, session: Session) -> Setup:
 
 
 def _open_accounts(spec: AgentSpec, request: RunRequest, run: Run, stack: ExitStack) -> list[Account]:
-    """Return the accounts from which a run pays, if it or an enclosing one has a quota; `stack` closes them."""
+    """Return the accounts from which a run with a quota, its own or an enclosing one, pays; `stack` closes them."""
     if request.replay is not None or request.stored is not None:
         return []
     store = None
@@ -439,7 +439,8 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
     session = request.session
     place = None if request.is_dry else request.journal or spec.journal
     with ExitStack() as stack:
-        accounts = _open_accounts(spec, request, run, stack)
+        has_quota = spec.settings.quota is not None or enclosing(Accounts) is not None
+        accounts = _open_accounts(spec, request, run, stack) if has_quota else []
         policies: tuple[Policy, ...] = (keep_quotas(accounts),) if accounts else ()
         if request.replay is not None:
             policies = (request.replay.policy,)

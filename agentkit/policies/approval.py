@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..core.ask_person import Person, PersonAnswer
+from ..core.context import enclosing
 from ..core.errors import DENIED, ExceptionInfo
 from ..core.flow import Emit, Flow, Hooks, Policy, around, ask
 from ..core.pending import Pending
@@ -20,6 +21,7 @@ from ..tools.execution.call import NOT_RUN, BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
 from .pending import (
+    NO_RESPONDENT,
     ApprovalAsked,
     ApprovalGiven,
     Consult,
@@ -47,8 +49,9 @@ def approve(decide: Decide | Literal["ask"] | None = None, inputs: PendingInputs
         Paused: A call is undecided.
     """
     state = _ApprovalPolicy(Person() if decide == "ask" else decide, inputs or PendingInputs())
-    if (outer := Respondent.current().inputs) is not None:
-        state.inputs.grants = outer.grants
+    outer = enclosing(Respondent) or NO_RESPONDENT
+    if outer.inputs is not None:
+        state.inputs.grants = outer.inputs.grants
 
     def begin(effect: CallTools) -> CallTools | Flow[list[ToolResult]]:
         if any(map(state.is_decided, effect.calls)):
@@ -151,7 +154,7 @@ class _ApprovalPolicy:
         return done
 
     def _find_decide(self) -> Decide | None:
-        return Respondent.current().decide if self.decide is None else self.decide
+        return (enclosing(Respondent) or NO_RESPONDENT).decide if self.decide is None else self.decide
 
     def _apply(self, bound: BoundCall, decision: Decision) -> BoundCall | None:
         """Return the call as decided; None if the new arguments are invalid."""
@@ -183,7 +186,7 @@ class _ApprovalPolicy:
         decide = self._find_decide()
 
         def make() -> Respondent:
-            return replace(Respondent.current(), decide=decide, inputs=self.inputs)
+            return replace(enclosing(Respondent) or NO_RESPONDENT, decide=decide, inputs=self.inputs)
 
         return tuple(bound.within(make) for bound in decided if bound is not None)
 

@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeAlias
 
 from ..core.ask_person import MAX_CONSENT_CHARS, Person, PersonAnswer, Scope, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
-from ..core.context import enclosing
 from ..core.errors import DefinitionError, Paused, RunError
 from ..core.flow import Done, Event, Flow, ask
 from ..core.masking import mask
@@ -489,10 +488,8 @@ class Respondent:
     function: OnQuestion | Person | None = None
     inputs: PendingInputs | None = None
 
-    @classmethod
-    def current(cls) -> Respondent:
-        """Return what encloses the current code."""
-        return enclosing(cls) or cls()
+
+NO_RESPONDENT = Respondent()
 
 
 def _read_decision(value: Any, entry: Pending, digest: str) -> StoredDecision:

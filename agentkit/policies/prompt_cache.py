@@ -38,13 +38,7 @@ def watch_cache() -> Policy:
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        watch = _Watch()
-
-        def note(effect: AskModel, reply: Reply) -> Reply | Flow[Reply]:
-            missed = None if watch.is_over else watch.note(effect, reply)
-            return reply if missed is None else _report(missed, reply)
-
-        return interpret(flow, Hooks(after=note), AskModel)
+        return interpret(flow, Hooks(after=_Watch().note), AskModel)
 
     return policy
 
@@ -54,22 +48,22 @@ def _report(missed: CacheMissed, reply: Reply) -> Flow[Reply]:
     return reply
 
 
+@dataclass(eq=False)
 class _Watch:
     """The requests of one run: the last one, and the misses in a row."""
 
-    def __init__(self) -> None:
-        self.is_over = False
-        self._messages: list[Message] = []
-        self._before: tuple[Any, ...] = ()
-        self._tokens = 0
-        """The input tokens of the last request."""
-        self._misses = 0
-        self._missed_tokens = 0
+    is_over: bool = False
+    _messages: Sequence[Message] = ()
+    _before: tuple[Any, ...] = ()
+    _tokens: int = 0
+    """The input tokens of the last request."""
+    _misses: int = 0
+    _missed_tokens: int = 0
 
-    def note(self, effect: AskModel, reply: Reply) -> CacheMissed | None:
-        """Take a request and its reply; return the warning if a miss was one too many."""
-        if not getattr(effect.model, "caches_prompts", False):
-            return None
+    def note(self, effect: AskModel, reply: Reply) -> Reply | Flow[Reply]:
+        """Take a request and return its reply, after the warning if a miss was one too many."""
+        if self.is_over or not getattr(effect.model, "caches_prompts", False):
+            return reply
         request = effect.request
         usage = reply.usage
         now = effect.model.name, request.tools, request.reply_schema
@@ -86,9 +80,9 @@ class _Watch:
         self._messages = [*request.messages]
         self._tokens = usage.input_tokens
         if self._misses < MISSES:
-            return None
+            return reply
         self.is_over = True
-        return CacheMissed(effect.model.name, self._misses, self._missed_tokens)
+        return _report(CacheMissed(effect.model.name, self._misses, self._missed_tokens), reply)
 
 
 def _begins_with(messages: Sequence[Message], before: Sequence[Message]) -> bool:

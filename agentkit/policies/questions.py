@@ -21,6 +21,7 @@ from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.questions import explain_answer, find_answer_problem
 from .pending import (
+    NO_RESPONDENT,
     AskingCall,
     Consult,
     OnQuestion,
@@ -175,4 +176,4 @@ class _QuestionPolicy:
 
             return CallQuestions(answered, known, register)
 
-        return bound.within(make, lambda: replace(Respondent.current(), function=function))
+        return bound.within(make, lambda: replace(enclosing(Respondent) or NO_RESPONDENT, function=function))

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -267,13 +267,13 @@ _REFUSES_TOOLS = re.compile(
 _REFUSES_SCHEMA = re.compile(r"response[_ ]?(?:format|schema)|json[_ ]?schema|structured|grammar", re.IGNORECASE)
 
 
+@dataclass(eq=False)
 class _SchemaMode:
     """The state of one run: which models, by name, get schema mode, and which of them refused a schema."""
 
-    def __init__(self, *, always: bool = False) -> None:
-        self._always = always
-        self._chosen: set[str] = set()
-        self._without_schema: set[str] = set()
+    always: bool = False
+    _chosen: set[str] = field(default_factory=set)
+    _without_schema: set[str] = field(default_factory=set)
 
     def hooks(self) -> Hooks:
         return Hooks(before=self._begin, failed=self._find_refusal)
@@ -281,7 +281,7 @@ class _SchemaMode:
     def _begin(self, effect: AskModel) -> AskModel | Flow[Reply]:
         if not effect.request.tools:
             return effect
-        if self._always or effect.model.name in self._chosen:
+        if self.always or effect.model.name in self._chosen:
             return self._ask(effect)
         support = getattr(effect.model, "tool_calling", "native")
         if support == "none":
