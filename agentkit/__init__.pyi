@@ -40,6 +40,7 @@ from .engine.history import check_history as check_history
 from .engine.history import repair_history as repair_history
 from .engine.result import Result as Result
 from .extensions.code import CodeMode as CodeMode
+from .extensions.context_window import ContextWindow as ContextWindow
 from .extensions.memory import Memory as Memory
 from .extensions.plan import Plan as Plan
 from .extensions.skills import Skills as Skills

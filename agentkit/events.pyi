@@ -16,8 +16,8 @@ from .engine.result import RunEnded as RunEnded
 from .engine.result import RunFinished as RunFinished
 from .engine.result import RunStarted as RunStarted
 from .engine.result import SubRun as SubRun
+from .extensions.context_window import Compacted as Compacted
 from .policies.answer_checks import AnswerDoubted as AnswerDoubted
-from .policies.compaction import Compacted as Compacted
 from .policies.final_request import FinalRequest as FinalRequest
 from .policies.limits import PriceUnknown as PriceUnknown
 from .policies.loop_detection import ToolsWithdrawn as ToolsWithdrawn

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from agentkit import ToolError, ToolRegistry, tool
+from agentkit import ContextWindow, RunContext, ToolError, ToolRegistry, tool
 from agentkit.core.errors import ExceptionInfo
 from agentkit.core.flow import Event, apply_policies, around, ask
 from agentkit.core.messages import Message, system, user
@@ -164,7 +164,9 @@ def converse(
     """
     messages = [*([system("You help.")] if history is None else history), user(query)]
     held: list[tuple[str, str]] = []
+    kept = kept or TruncatedResults()
     policies = (
+        *ContextWindow().policies(RunContext(None, texts=kept)),
         truncate_results(kept, 1_000),
         guard_untrusted(messages, DELIMITER),
         refuse_held(held),

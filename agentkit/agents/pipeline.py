@@ -2,22 +2,23 @@
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
+from ..core.extension import Extension
 from ..core.flow import Flow, Policy, apply_policies, ask
 from ..core.messages import Message
 from ..engine.loop import Answer, agent_loop
 from ..engine.model import Model
 from ..engine.partial_answer import PartialAnswerReader
+from ..extensions.context_window import ContextWindow
 from ..extensions.tool_search import SOME_TOOLS, ToolSearch
 from ..policies.answer_checks import check_answers
 from ..policies.approval import approve, dry_run
-from ..policies.compaction import compact
 from ..policies.final_request import request_final_answer
 from ..policies.limits import limit, limit_reply_time, limit_tool_time
 from ..policies.long_results import truncate_results
@@ -58,6 +59,7 @@ from .spec import INSTRUCTION, AgentSpec, ToolSelector
 _limit_tool_time = cache(limit_tool_time)
 _DETECT_LOOPS = detect_loops()
 _SEARCH = ToolSearch()
+_WINDOW = ContextWindow()
 _CHECK_REPLIES = (retry_incomplete_replies(), raise_refusals())
 _RETRY_ECHOES = retry_echoes((INSTRUCTION, PROTOCOL, SCHEMA_PROTOCOL))
 _TOOL_MODES = {"auto": choose_tool_mode(), "schema": use_schema_mode(), "text": use_text_mode()}
@@ -107,6 +109,9 @@ def make_context(
         model=backend,
         session_state=state,
         run_program=partial(spec.run_program, spec, session),
+        messages=run.history,
+        texts=session.cut,
+        find_model=partial(spec.backends.backend, first=spec.fixed_model),
     )
 
 
@@ -147,8 +152,6 @@ def policies_of_run(
     limits = settings.limits
     backends = spec.backends
     inputs = session.inputs
-    may_be_many = spec.select is not None or spec.toolsets or len(spec.tools) > SOME_TOOLS
-    extensions = (*spec.extensions, _SEARCH) if may_be_many and not spec.has_search else spec.extensions
     hiding: tuple[Policy, ...] = ()
     if settings.untrusted == "hidden":
         extract = partial(spec.extract, spec)
@@ -158,12 +161,14 @@ def policies_of_run(
         hide = partial(hide_untrusted, inputs=inputs, keeping=kept, said=spec.program_of)
         hiding = (hide(run.history, session.cut, extract, context),)
     return (
-        *settings.policies,
-        *(policy for extension in extensions for policy in list_policies(extension, context)),
-        truncate_results(session.cut, limits.result_chars),
+        *(policy for policy in settings.policies if not isinstance(policy, Extension)),
+        *(policy for extension in _list_extensions(spec) for policy in list_policies(extension, context)),
+        truncate_results(session.cut, limits.result_chars, context),
         *hiding,
         # after the truncation: the delimiters enclose what is shown
-        guard_untrusted(run.history, setting=settings.untrusted, inputs=inputs, recorded=recorded),
+        guard_untrusted(
+            run.history, setting=settings.untrusted, inputs=inputs, recorded=recorded, known=session.origins()
+        ),
         _limit_tool_time(
             limits.tool_seconds, sequential=settings.sequential, on_caller=settings.tool_thread == "caller"
         ),
@@ -194,7 +199,7 @@ def policies_of_run(
 def _send_requests(retries: int, max_concurrency: int | None, requests_per_minute: int | None) -> tuple[Policy, ...]:
     """Return the policies by which a request is sent."""
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(retries)]
-    return compact(), retry_unforced(), retry(waits), throttle(max_concurrency, requests_per_minute), watch_cache()
+    return retry_unforced(), retry(waits), throttle(max_concurrency, requests_per_minute), watch_cache()
 
 
 def split_tools(tools: Iterable[Any] | ToolSelector) -> tuple[Iterable[Any], ToolSelector | None]:
@@ -220,6 +225,20 @@ def _selector_error(function: ToolSelector, why: str) -> DefinitionError:
         f"tools={name}: expected a function of the run's RunContext that returns a list of tools: {why}. "
         f"If it is a tool itself, write tools=[{name}]."
     )
+
+
+def _list_extensions(spec: AgentSpec) -> Iterator[Extension]:
+    """Yield the extensions of an agent, with those that each has unless it has its own.
+
+    That is the search among tools, if there may be many, and outside of the others what keeps requests in the window.
+    """
+    among: Iterable[object] = spec.settings.policies
+    given = [*spec.extensions, *(policy for policy in among if isinstance(policy, Extension))]
+    yield from (extension for extension in given if not isinstance(extension, ContextWindow))
+    may_be_many = spec.select is not None or spec.toolsets or len(spec.tools) > SOME_TOOLS
+    if may_be_many and not spec.has_search:
+        yield _SEARCH
+    yield next((extension for extension in given if isinstance(extension, ContextWindow)), _WINDOW)
 
 
 class StepTools:

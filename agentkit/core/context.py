@@ -7,7 +7,7 @@ telemetry.
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -122,6 +122,9 @@ class RunContext(Generic[Deps]):
         model: The model that the run asks; another agent takes it as `model=`.
         tools: Returns the tools of the current step, a `ToolRegistry`.
         run_program: Runs a program inside the call, whose calls are calls of this agent's tools; see `RunProgram`.
+        messages: The conversation so far; it is the run's own list: read it, never change it.
+        texts: The whole texts of its truncated results, `TruncatedResults`.
+        find_model: Returns the backend of a model's name.
     """
 
     deps: Deps
@@ -136,6 +139,9 @@ class RunContext(Generic[Deps]):
     session_state: dict[str, Any] = field(default_factory=dict)
     tools: Callable[[], Any] = field(default=dict, repr=False)
     run_program: "RunProgram | None" = field(default=None, repr=False)
+    messages: Sequence[Message] = field(default=(), repr=False)
+    texts: Any = field(default=None, repr=False)
+    find_model: Callable[[str], Any] = field(default=str, repr=False)
 
     @property
     def answered(self) -> Answers | None:

@@ -135,6 +135,7 @@ TRUSTED = Label("trusted")
 USER = Label("user")
 DEVELOPER = Label("developer")
 _PLAIN = {"trusted": TRUSTED, "user": USER, "developer": DEVELOPER}
+_OF_MODEL = Label("trusted", ("the model",))
 _OF_ROLES = {"system": DEVELOPER, "user": USER}
 
 
@@ -146,6 +147,14 @@ def label_of(message: Mapping[str, Any]) -> Label:
     if (data := message.get("label")) is not None:
         return Label.from_dict(data)
     return _OF_ROLES.get(message["role"], UNKNOWN)
+
+
+def label_of_words(message: Mapping[str, Any]) -> Label:
+    """Return the label of the words in a message, for a text that repeats them.
+
+    Those of the model, in a message without a label, are trusted only where no untrusted text contains them.
+    """
+    return label_of(message) if "label" in message or message["role"] != "assistant" else _OF_MODEL
 
 
 def with_label(message: dict[str, Any], label: Label) -> dict[str, Any]:

@@ -28,7 +28,6 @@ from ..core.labels import DEVELOPER
 from ..core.messages import (
     Message,
     ToolCall,
-    calls_of,
     normalize_calls,
     pending_calls,
     sort_results,
@@ -85,7 +84,7 @@ def agent_loop(
         NoAnswer: The model gave an empty reply that no policy dealt with.
     """
     context = context or RunContext(None)
-    known_ids = {call.id for message in history for call in calls_of(message)}
+    known_ids = {call["id"] for message in history for call in message.get("tool_calls") or ()}
     texts = 0
     while True:
         step_tools = tools if isinstance(tools, ToolRegistry) else tools()

@@ -15,12 +15,12 @@ from ..core.labels import Label as Label
 from ..core.labels import Plain as Plain
 from ..engine.loop import agent_loop as agent_loop
 from ..engine.model import AskModel as AskModel
+from ..extensions.context_window import compact as compact
 from ..tools.execution.call_tools import CallTools as CallTools
 from .answer_checks import Material as Material
 from .answer_checks import check_answers as check_answers
 from .approval import approve as approve
 from .approval import dry_run as dry_run
-from .compaction import compact as compact
 from .final_request import request_final_answer as request_final_answer
 from .limits import limit as limit
 from .limits import limit_tool_time as limit_tool_time

@@ -271,6 +271,41 @@ def find_unsupported(answer: Any, source: str) -> list[Claim]:
     return [claim for claim in claims if not found.supports(claim)]
 
 
+_CAPITALIZED = re.compile(r"\b(?:[^\W\d_a-z]|\w*\d)[\w'-]*")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:\n])[\s*\"'(-]*\Z")
+_FIRST = """
+    a agreed all also an and answer answered asked assistant at both but called checked chose chosen confirmed
+    created decided decision done each facts finally for found from goal he her his how i if in is it its last
+    later looked made my next no not of on one open other our owner part progress read reported request requested
+    result results said searched sent she so some still summary task that the their then there these they this to
+    tool tools two user users wanted wants was we were what when where which who why will with wrote yes you your
+"""
+_FIRST_WORDS = frozenset(_FIRST.split())
+"""Words with which a sentence may begin that are no names."""
+
+
+def find_unsupported_names(answer: str, source: str) -> list[str]:
+    """Return the words of an answer that begin with a capital letter or hold a digit, and that `source` does not have.
+
+    The first word of a sentence is left out if it is a usual one.
+    """
+    known = {word.lower() for word in _WORD.findall(source)}
+    found = []
+    for match in _CAPITALIZED.finditer(answer):
+        parts = [part.lower() for part in _WORD.findall(match[0])]
+        is_first = _SENTENCE_START.search(answer, 0, match.start()) is not None
+        if not known.issuperset(parts) and not (is_first and parts[-1] in _FIRST_WORDS):
+            found.append(match[0])
+    return list(dict.fromkeys(found))
+
+
+def keep_supported_lines(text: str, source: str) -> str:
+    """Return a text without the lines that have a figure, a quotation or a name that `source` does not contain."""
+    wrong = [*find_unsupported_names(text, source), *(claim.text for claim in find_unsupported(text, source))]
+    lines = [line for line in text.splitlines() if line.strip() and not any(each in line for each in wrong)]
+    return "\n".join(lines)
+
+
 def _texts(data: Any) -> Iterator[str]:
     if isinstance(data, dict):
         data = list(data.values())

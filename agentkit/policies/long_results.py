@@ -1,11 +1,12 @@
-"""Truncation of long results to head and tail; a tool that is only offered then reads the rest."""
+"""Truncation of long results to head and tail; the whole texts stay with the conversation, each under an address."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import count
 from threading import Lock
@@ -13,23 +14,34 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import ToolError
-from ..core.flow import Flow, Hooks, Policy, interpret
-from ..core.labels import UNKNOWN, CallOrigin, Label
-from ..engine.model import AskModel
+from ..core.flow import Hooks, Policy, interpret
+from ..core.labels import UNKNOWN, CallOrigin, Label, label_of_words
+from ..core.messages import calls_of
+from ..engine.history.moved import Moved, find_passages, read_message
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
+from ..tools.results.result_text import RenderedResult, StoredResult
 
 MAX_RESULT_CHARS = 20_000
 """Characters of a result that the model reads by default."""
-MAX_STORED_RESULTS = 20
-"""Truncated results of a conversation that stay readable; the oldest is dropped first."""
 MAX_STORED_HANDLES = 1_000
 """Hidden results of a conversation that stay available; the oldest is dropped first."""
 MAX_STORED_CHARS = 10_000_000
 """Stored characters of one truncated result."""
 READ_MORE = "read_more"
+SEARCH = "search_conversation"
+"""The tools that read what has left a conversation (see `extensions.context_window`)."""
+KEPT = "ContextWindow"
+"""The key of the conversation's state with what has left it."""
+PAGE_KEY = "ContextWindow.page"
+"""The key of the run's state with the characters that are read at once."""
+MIN_PAGE_CHARS = 1_000
+MAX_PASSAGES = 8
+MAX_LISTED = 10
+"""Addresses that an error lists."""
+_ADDRESS = re.compile(r"\[?(#?\w+)(?::(\d+))?\]?")
 
 
 @dataclass(eq=False)
@@ -41,6 +53,12 @@ class TruncatedResults:
 
     texts: dict[str, str] = field(default_factory=dict)
     labels: dict[str, Label] = field(default_factory=dict)
+    page_chars: int = MAX_RESULT_CHARS
+    """The most characters that are read at once."""
+    version: int = field(default=0, repr=False)
+    """A number that changes with the texts."""
+    has_truncated: bool = field(default=False, repr=False)
+    """Whether there are other texts than hidden ones."""
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def store(self, text: str, label: Label = UNKNOWN) -> str:
@@ -50,10 +68,8 @@ class TruncatedResults:
             self.texts.pop(identity, None)  # truncated again, it is the newest
             self.texts[identity] = text[:MAX_STORED_CHARS]
             self.labels[identity] = label.join(self.labels.get(identity, label))
-            truncated = [key for key in self.texts if not key.startswith("#")]
-            for oldest in truncated[:-MAX_STORED_RESULTS]:
-                del self.texts[oldest]
-                self.labels.pop(oldest, None)
+            self.has_truncated = True
+            self.version += 1
         return identity
 
     def store_next(self, text: str, label: Label, taken: Container[str] = ()) -> str:
@@ -67,6 +83,7 @@ class TruncatedResults:
             identity = next(key for number in following if (key := f"#{number}") not in taken)
             self.texts[identity] = text[:MAX_STORED_CHARS]
             self.labels[identity] = label
+            self.version += 1
             if len(numbers) >= MAX_STORED_HANDLES:
                 oldest = f"#{min(numbers)}"
                 del self.texts[oldest], self.labels[oldest]
@@ -93,77 +110,37 @@ class TruncatedResults:
         for key, entry in data.items():
             stored.texts[key] = entry if isinstance(entry, str) else entry["text"]
             stored.labels[key] = UNKNOWN if isinstance(entry, str) else Label.from_dict(entry.get("label"))
+        stored.has_truncated = any(not key.startswith("#") for key in stored.texts)
         return stored
 
-    def read(self, result_id: str, offset: int, length: int) -> str:
-        """Return `length` characters of a stored text from `offset` on; raise `ToolError` for a wrong id or offset."""
-        text = self.texts.get(result_id.strip())
-        if text is None:
-            raise ToolError(f"There is no cut result {result_id!r:.40}. There are: {', '.join(self.texts) or 'none'}.")
-        start = max(0, offset)
-        if start >= len(text):
-            raise ToolError(f"The result {result_id} has {len(text):,} characters; offset must be below {len(text)}.")
-        end = min(len(text), start + length)
-        rest = f"read on with {READ_MORE}: {_format_position(result_id, end)}" if end < len(text) else "the end"
-        return f"{text[start:end]}\n[characters {start} to {end} of {len(text)}; {rest}]"
 
-
-def truncate_results(stored: TruncatedResults | None = None, max_result: int | None = MAX_RESULT_CHARS) -> Policy:
-    """Truncate results; the tool `read_more` is offered as soon as there is one, unless another tool has its name.
+def truncate_results(
+    stored: TruncatedResults | None = None,
+    max_result: int | None = MAX_RESULT_CHARS,
+    context: RunContext[Any] | None = None,
+) -> Policy:
+    """Truncate results to their heads and tails.
 
     Args:
-        stored: The whole texts; pass the same object for each run of a conversation.
+        stored: Gets the whole texts, which the tool `read_more` of an agent reads; without it they are lost.
         max_result: Characters of a result that the model reads, where its tool has no `max_result` of its own; None for
             all.
+        context: The run.  Where it has another tool that is called `read_more`, nothing is stored.
     """
     max_result = sys.maxsize if max_result is None else max_result
-    stored = stored or TruncatedResults()
-    reader = cache(partial(_make_read_more, stored, max_result))  # few runs need it
+    if stored is not None:
+        stored.page_chars = max_result
 
-    def policy(flow: Flow[Any]) -> Flow[Any]:
-        readable = True
-        offered: tuple[ToolRegistry, ToolRegistry] | None = None
+    def truncate(store: TruncatedResults | None, bound: BoundCall) -> BoundCall:
+        own = bound.tool.max_result if bound.tool else None
+        most = max_result if own is None else own
+        return bound.change(shorten=partial(truncate_result, most=most, store=store, origin=bound.origin))
 
-        def truncate(bound: BoundCall) -> BoundCall:
-            if bound.tool is None and bound.call.name == READ_MORE and stored.texts and readable:
-                return ToolRegistry(reader()).bind(bound.call, bound.context or RunContext(None))
-            if readable and bound.call.name == READ_MORE:
-                return bound
-            own = bound.tool.max_result if bound.tool else None
-            store = stored if readable else None
-            most = max_result if own is None else own
-            return bound.change(shorten=partial(truncate_result, most=most, store=store, origin=bound.origin))
+    def truncate_calls(effect: CallTools) -> CallTools:
+        is_readable = context is None or READ_MORE not in context.tools()
+        return effect.with_calls(map(partial(truncate, stored if is_readable else None), effect.calls))
 
-        def truncate_calls(effect: CallTools) -> CallTools:
-            return effect.with_calls(map(truncate, effect.calls))
-
-        def offer(effect: AskModel) -> AskModel:
-            nonlocal readable, offered
-            tools = effect.request.tools
-            readable = READ_MORE not in tools
-            if not (readable and stored.texts and any(not key.startswith("#") for key in stored.texts)):
-                return effect
-            if offered is None or offered[0] is not tools:
-                offered = tools, tools.merged(reader())
-            return replace(effect, request=replace(effect.request, tools=offered[1]))
-
-        return interpret(interpret(flow, Hooks(truncate_calls), CallTools), Hooks(offer), AskModel)
-
-    return policy
-
-
-def _make_read_more(stored: TruncatedResults, length: int) -> JsonTool[..., str]:
-    def read_more(result_id: str, offset: int, run: RunContext[Any]) -> str:
-        """Reads on in a tool's result that was too long to be shown whole.
-
-        Args:
-            result_id: The id that stands where the result was cut.
-            offset: The character to begin with, from 0 on.
-        """
-        run.origin.add(stored.labels.get(result_id.strip(), UNKNOWN))
-        return stored.read(result_id, offset, length)
-
-    return JsonTool(read_more, effect="read", trust="trusted")
+    return lambda flow: interpret(flow, Hooks(truncate_calls), CallTools)
 
 
 def truncate_result(text: str, *, most: int, store: TruncatedResults | None, origin: CallOrigin) -> str:
@@ -172,11 +149,103 @@ def truncate_result(text: str, *, most: int, store: TruncatedResults | None, ori
         return text
     head = most * 3 // 4
     tail = most // 4
-    how = f"; read on with {READ_MORE}: {_format_position(store.store(text, origin.label), head)}" if store else ""
+    how = format_address(f"{store.store(text, origin.label)}:{head}") if store is not None else ""
     note = f"[... {len(text) - head - tail} of {len(text)} characters are left out here{how} ...]"
     return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
 
 
-def _format_position(result_id: str, offset: int) -> str:
-    """Return the arguments of `read_more`; not in the form of a call, because calls quoted from results are not run."""
-    return f'result_id="{result_id}", offset={offset}'
+def format_address(address: str) -> str:
+    """Return how the text at an address is read; not in the form of a call: calls quoted from results are not run."""
+    return f'; read on with {READ_MORE}: at="{address}"'
+
+
+@dataclass
+class ReadingTools:
+    """The tools of one run that read and search what has left its conversation."""
+
+    offered: tuple[object, bool, ToolRegistry] | None = None
+
+    def offer(self, tools: ToolRegistry, texts: TruncatedResults, *, has_moved: bool) -> ToolRegistry:
+        """Return the tools of a request with those that read what has left, if anything has.
+
+        A run that has another tool called `read_more` keeps its own.
+        """
+        if READ_MORE in tools or not (has_moved or texts.has_truncated):
+            return tools
+        if self.offered is None or self.offered[0] is not tools or self.offered[1] is not has_moved:
+            own = [tool for tool in _make_tools() if tool.name not in tools and (has_moved or tool.name == READ_MORE)]
+            self.offered = tools, has_moved, tools.merged(own)
+        return self.offered[2]
+
+    def bind(self, effect: CallTools, context: RunContext[Any]) -> CallTools:
+        """Return the calls of a turn; those of these tools are bound to them."""
+        return effect.with_calls([_bind(bound, context) for bound in effect.calls])
+
+
+def _bind(bound: BoundCall, context: RunContext[Any]) -> BoundCall:
+    if bound.tool is not None or bound.call.name not in (READ_MORE, SEARCH) or bound.is_stored:
+        return bound
+    again = ToolRegistry(*_make_tools()).bind(bound.call, context.for_call(bound.call))
+    return again.change(began_before=bound.began_before)
+
+
+@cache
+def _make_tools() -> Sequence[JsonTool[..., Any]]:
+    settings: Any = {"effect": "read", "trust": "trusted", "max_result": sys.maxsize}
+    return [JsonTool(function, **settings).offered() for function in (read_more, search_conversation)]
+
+
+def read_more(at: str, run: RunContext[Any]) -> Any:
+    """Reads a text that left the conversation because it was too long.
+
+    Args:
+        at: The address that stands in its place, such as "m12", or "m12:500" to read on from its character 500.
+    """
+    match = _ADDRESS.fullmatch(at.strip())
+    key = match[1] if match else ""
+    number = int(key[1:]) if re.fullmatch(r"m\d{1,9}", key) else 0
+    images: list[Any] = []
+    if key in run.texts.texts:
+        text = run.texts.texts[key]
+        label = run.texts.labels.get(key, UNKNOWN)
+    elif 0 < number < len(run.messages) and run.messages[number]["role"] != "system":
+        message = run.messages[number]
+        text = read_message(message)
+        label = label_of_words(message)
+        content = message.get("content")
+        images = [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []
+    else:
+        known = [f"m1 to m{len(run.messages) - 1}", *(key for key in run.texts.texts if key[0] != "#")]
+        raise ToolError(
+            f"there is no text at {at!r:.40}. There are: {', '.join([known[0], *known[1:][-MAX_LISTED:]])}."
+        )
+    run.origin.add(label)
+    begin = int(match[2] or 0) if match else 0
+    if begin and begin >= len(text):
+        raise ToolError(f"the text at {key} has {len(text):,} characters; begin below {len(text)}.")
+    end = min(len(text), begin + min(run.texts.page_chars, max(run.state.get(PAGE_KEY, sys.maxsize), MIN_PAGE_CHARS)))
+    rest = format_address(f"{key}:{end}") if end < len(text) else "; the end"
+    shown = f"{text[begin:end]}\n[characters {begin} to {end} of {len(text)}{rest}]"
+    return StoredResult(shown, RenderedResult.with_parts(shown, images)) if images and not begin else shown
+
+
+def search_conversation(query: str, run: RunContext[Any]) -> str:
+    """Searches what left the conversation because it was too long; returns passages with their addresses.
+
+    Args:
+        query: Words that stand in the text, such as names.
+    """
+    moved = Moved(**run.session_state.get(KEPT, {}).get("moved", {}))
+    own = {call.id for message in run.messages for call in calls_of(message) if call.name in (READ_MORE, SEARCH)}
+    sources = {key: run.texts.labels.get(key, UNKNOWN) for key in run.texts.texts if key[0] != "#"}
+    texts = {key: run.texts.texts[key] for key in sources}
+    for place, message in enumerate(run.messages):
+        is_own = message.get("tool_call_id") in own or any(call.id in own for call in calls_of(message))
+        if moved.has_left(place) and message["role"] != "system" and not is_own:
+            texts[f"m{place}"] = read_message(message)
+            sources[f"m{place}"] = label_of_words(message)
+    found = find_passages(texts, query, MAX_PASSAGES)
+    for passage in found:
+        run.origin.add(sources[passage.key])
+    lines = [f"[{passage.key}:{passage.begin}] {passage.text}" for passage in found]
+    return "\n\n".join(lines) or "No text that left the conversation has these words. Search with other words."

@@ -26,7 +26,7 @@ from ..core.flow import Listener, Policy
 from ..core.host import find_versions
 from ..core.labels import DEVELOPER, USER, CallOrigin, Label, delimit, new_delimiter_id, with_label
 from ..core.lazy_names import display_with
-from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
+from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, text_of, tool_message, user
 from ..core.parts import Content
 from ..core.pending import Pending, Question
 from ..core.threads import Cancellation
@@ -36,6 +36,7 @@ from ..engine.loop import CANCELLED, is_open
 from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate_result
 from ..policies.pending import Given, PendingInputs
 from ..policies.taint.hidden import show_waiting
+from ..policies.taint.origins import Origins
 from ..tools.results.result_text import render_result
 from ..views.frames import Frame, frames_of_stored_run
 from .journal import JournaledRun
@@ -210,6 +211,8 @@ class Session:
     _busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _own: list[Message] = field(default_factory=list, repr=False)
     """The messages at the end of the last run."""
+    _read: Origins | None = field(default=None, repr=False)
+    """What the runs have read of the messages; None if another program may have changed them."""
 
     def __post_init__(self) -> None:
         self.messages = [*self.messages]  # the given list is not changed
@@ -227,6 +230,12 @@ class Session:
         """
         if self._busy.locked():
             self.cancellation.set(reason)
+
+    def origins(self) -> Origins:
+        """Return the origins of what the runs have read of the messages, which the next run continues."""
+        if self._read is None or self._read.history is not self.messages:
+            self._read = Origins(self.messages)
+        return self._read
 
     @property
     def pending(self) -> list[Pending]:
@@ -319,11 +328,14 @@ class Session:
         """Prepare the messages for a run; return those that were added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
+            self._read = None
         if query is None:
             self._accept(answers)
         elif answers:
             raise RunError("answers are for pending calls. Leave the query out: agent.run(answers=...)")
         has_old = bool(self.messages) and self.messages[0]["role"] == "system"
+        if not has_old or text_of(self.messages[0]) != instruction.strip():
+            self._read = None
         self.messages[:has_old] = [system(instruction)]
         if query is None:
             return []

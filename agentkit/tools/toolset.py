@@ -166,7 +166,9 @@ def split_toolsets(entries: Iterable[Any]) -> tuple[list[Any], tuple[Toolset, ..
     return rest, tuple(dict.fromkeys(found))
 
 
-OWN_NAMES = frozenset({"extract_text", "extract_value", "final_answer", "find_tools", "read_more", "reveal_result"})
+OWN_NAMES = frozenset(
+    {"extract_text", "extract_value", "final_answer", "find_tools", "read_more", "reveal_result", "search_conversation"}
+)
 """The names of tools that agentkit offers; those of a toolset have others, whether these are offered or not."""
 
 

@@ -64,7 +64,7 @@ class TestTheWaysOfAText:
         [identity] = agent.session.cut.texts
         agent.session.messages[2:] = []
         agent.session.save(tmp_path / "s.json")
-        turns = call("read_more", result_id=identity, offset=780), call("send", to=BOB, text="4,711")
+        turns = call("read_more", at=f"{identity}:780"), call("send", to=BOB, text="4,711")
         session = Session.load(tmp_path / "s.json")
         assert waits(world, *turns, tools=(send,), session=session, limits=Limits(result_chars=200)) == ["send"]
 

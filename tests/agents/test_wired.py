@@ -84,8 +84,8 @@ def test_a_long_result_is_cut_and_can_be_read_on(world):
     assert "read_more" in result.messages[3]["content"]
     assert "needle" in result.messages[5]["content"]
     assert ["read_more" in request.tools for request in model.requests] == [False, True, True]
-    where = result.messages[3]["content"].partition('result_id="')[2].partition('"')[0]
-    again = ScriptedModel(written_call({"result_id": where, "offset": 880}, "read_more"), final(text="found"))
+    where = result.messages[3]["content"].partition('at="')[2].partition(":")[0]
+    again = ScriptedModel(written_call({"at": f"{where}:880"}, "read_more"), final(text="found"))
     assert "needle" in world.run(agent, "go on", model=again).calls[0].content
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit import JsonTool, ToolRegistry
+from agentkit import JsonTool, RunContext, ToolRegistry
 from agentkit.core.errors import AgentkitError, NoAnswer, ToolError
 from agentkit.core.flow import ask, drive
 from agentkit.core.labels import UNKNOWN, remove_delimiters
@@ -27,9 +27,9 @@ from agentkit.engine.partial_answer import PartialAnswerReader
 from agentkit.models.litellm.errors import convert_error
 from agentkit.models.litellm.streams import ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
-from agentkit.policies.compaction import parse_window
+from agentkit.models.windows import parse_window
 from agentkit.policies.evidence import find_unsupported
-from agentkit.policies.long_results import TruncatedResults
+from agentkit.policies.long_results import TruncatedResults, read_more, search_conversation
 from agentkit.policies.retries import retry_echoes
 from agentkit.policies.taint.hidden import Handles, UnknownHandle
 from agentkit.policies.taint.origins import Origins, find_addresses, is_public_page
@@ -100,6 +100,15 @@ def read_references(text):
         Handles(stored).resolve({"text": text, "other": "{#1.a}"})
 
 
+def read_stored(text):
+    stored = TruncatedResults()
+    stored.store(text)
+    for query in (text, "word"):
+        search_conversation(query, RunContext(None, texts=stored))
+    with suppress(ToolError):
+        read_more(text, RunContext(None, texts=stored))
+
+
 def read_described(text):
     lint(JsonTool.from_schema(name="save", description=text, parameters={"type": "object"}, call=print))
 
@@ -127,7 +136,8 @@ READERS = {
     "models.litellm.streams": lambda text: ArgumentPieces().add(text),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
-    "policies.compaction": parse_window,
+    "policies.long_results": read_stored,
+    "models.windows": parse_window,
     "policies.evidence": lambda text: find_unsupported(CLAIMS, text),
     "policies.evidence: results": lambda text: find_unsupported(text, CLAIMS),
     "policies.taint.hidden": read_references,

@@ -60,9 +60,7 @@ def test_a_truncated_result_and_its_pages_are_shown_in_delimiters(world):
     assert book.endswith(f'</untrusted id="{DELIMITER}">')
     assert len(book) < 1_500
     assert not is_delimited(entries)
-    pages = [
-        call("read_more", result_id=text.split('result_id="')[1].split('"')[0], offset=800) for text in (book, entries)
-    ]
+    pages = [call("read_more", at=text.split('at="')[1].split('"')[0]) for text in (book, entries)]
     untrusted, trusted = converse(world, *pages, query="Go on.", history=first.history, kept=kept).contents("read_more")
     assert untrusted.startswith(f'<untrusted id="{DELIMITER}">\nOutput of read_more, ')
     assert not is_delimited(trusted)

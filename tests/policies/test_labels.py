@@ -222,9 +222,7 @@ class TestTheWaysOfAText:
         [identity] = agent.session.cut.texts
         agent.session.messages[2:] = []
         agent.session.save(tmp_path / "s.json")
-        again = agent_with(
-            replies=[call("read_more", result_id=identity, offset=780), TO_EVE], limits=Limits(result_chars=200)
-        )
+        again = agent_with(replies=[call("read_more", at=f"{identity}:780"), TO_EVE], limits=Limits(result_chars=200))
         assert waits(world, again, session=Session.load(tmp_path / "s.json")) == ["send"]
 
     def test_the_recorded_answer_of_an_inner_agent(self, world, tmp_path):

@@ -1,21 +1,20 @@
 """Long results: cut to head and tail, and read on."""
 
 import json
-from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit import ToolError, ToolRegistry, tool
+from agentkit import ContextWindow, RunContext, ToolError, ToolRegistry, tool
 from agentkit.core.messages import user
 from agentkit.policies.final_request import request_final_answer
 from agentkit.policies.limits import limit
 from agentkit.policies.long_results import (
     MAX_RESULT_CHARS,
-    MAX_STORED_RESULTS,
     READ_MORE,
     TruncatedResults,
+    read_more,
     truncate_results,
 )
 from agentkit.policies.text_tool_mode import run_text_calls, use_text_mode
@@ -69,12 +68,17 @@ FINAL = call("final_answer", text="ok")
 def loop_truncating(world, *replies, tools=TOOLS, policies=None, history=None):
     model = ScriptedModel(*replies)
     history = [user("?")] if history is None else history
-    world.loop(model, tools, history, *(policies or [truncate_results()]))
+    world.loop(model, tools, history, *(policies or reading(TruncatedResults())))
     return history, model
 
 
+def reading(kept, **settings):
+    """The policies that truncate results and offer what reads on."""
+    return *ContextWindow().policies(RunContext(None, texts=kept)), truncate_results(kept, **settings)
+
+
 def read_id(text: str) -> str:
-    return text.split('result_id="')[1].split('"')[0]
+    return text.split('at="')[1].split(":")[0]
 
 
 def test_a_long_result_is_cut_to_its_head_and_tail(world):
@@ -93,7 +97,7 @@ def test_reading_on_is_offered_only_when_something_was_cut(world):
 
 def test_the_model_reads_on_to_the_end(world):
     kept = TruncatedResults()
-    history, _ = loop_truncating(world, call("long"), FINAL, policies=(truncate_results(kept),))
+    history, _ = loop_truncating(world, call("long"), FINAL, policies=reading(kept))
     identity = read_id(history[2]["content"])
     offset = 15_000
     parts = [LONG[:15_000]]
@@ -101,14 +105,14 @@ def test_the_model_reads_on_to_the_end(world):
         following = [user("on")]
         loop_truncating(
             world,
-            call(READ_MORE, result_id=identity, offset=offset),
+            call(READ_MORE, at=f"{identity}:{offset}"),
             FINAL,
-            policies=(truncate_results(kept),),
+            policies=reading(kept),
             history=following,
         )
         text, _, note = following[2]["content"].rpartition("\n[characters ")
         parts.append(text)
-        offset = int(note.split("offset=")[1].removesuffix("]")) if "offset=" in note else 0
+        offset = int(note.split(":")[2].removesuffix('"]')) if "at=" in note else 0
     assert "".join(parts) == LONG
 
 
@@ -116,17 +120,15 @@ def test_a_model_that_writes_its_calls_as_text_can_read_on_too(world):
     kept = TruncatedResults()
     identity = kept.store(LONG)
     for written in (
-        f'read_more(result_id="{identity}", offset=15000)',
-        f'{{"name": "read_more", "arguments": {{"result_id": "{identity}", "offset": 15000}}}}',
+        f'read_more(at="{identity}:15000")',
+        f'{{"name": "read_more", "arguments": {{"at": "{identity}:15000"}}}}',
     ):
         replies = (
             {"tool_calls": [{"name": "long", "arguments": {}, "id": "call_1"}]},
             written,
             'final_answer(text="ok")',
         )
-        history, _ = loop_truncating(
-            world, *replies, policies=(truncate_results(kept), run_text_calls(), use_text_mode())
-        )
+        history, _ = loop_truncating(world, *replies, policies=(*reading(kept), run_text_calls(), use_text_mode()))
         assert "[characters 15000 to 35000 of 55000" in history[4]["content"]
 
 
@@ -134,17 +136,17 @@ def test_reading_beyond_the_end_is_reported(world):
     history, _ = loop_truncating(
         world,
         call("long"),
-        call(READ_MORE, result_id="nothing", offset=0),
-        call(READ_MORE, result_id="nothing"),
+        call(READ_MORE, at="nothing:0"),
+        call(READ_MORE),
         FINAL,
     )
     identity = read_id(history[2]["content"])
-    assert history[4]["content"] == f"There is no cut result 'nothing'. There are: {identity}."
-    assert "offset" in history[6]["content"]
+    assert history[4]["content"] == f"there is no text at 'nothing:0'. There are: m1 to m3, {identity}."
+    assert "at" in history[6]["content"]
 
 
 def test_without_a_cut_the_tool_does_not_exist(world):
-    history, _ = loop_truncating(world, call(READ_MORE, result_id="x", offset=0), FINAL)
+    history, _ = loop_truncating(world, call(READ_MORE, at="x"), FINAL)
     assert "UnknownTool" in history[2]["content"]
 
 
@@ -154,8 +156,11 @@ def test_a_tool_of_that_name_keeps_it(world):
         return "mine"
 
     tools = ToolRegistry(read_more, long, answer=make_answer_tool())
-    history, model = loop_truncating(world, call("long"), call("read_more"), FINAL, tools=tools)
-    assert "result_id" not in history[2]["content"]
+    kept = TruncatedResults()
+    context = RunContext(None, texts=kept, tools=lambda: tools)
+    policies = *ContextWindow().policies(context), truncate_results(kept, context=context)
+    history, model = loop_truncating(world, call("long"), call("read_more"), FINAL, tools=tools, policies=policies)
+    assert "read on" not in history[2]["content"]
     assert history[4]["content"] == "mine"
     assert list(model.requests[2].tools) == ["final_answer", "read_more", "long"]
 
@@ -172,7 +177,10 @@ def test_the_cap_of_the_agent_and_of_the_tool(world):
 
 def test_at_the_limit_only_the_answer_is_offered(world):
     _, model = loop_truncating(
-        world, call("long"), FINAL, policies=(truncate_results(), request_final_answer(), limit(max_steps=1))
+        world,
+        call("long"),
+        FINAL,
+        policies=(*reading(TruncatedResults()), request_final_answer(), limit(max_steps=1)),
     )
     assert list(model.requests[1].tools) == ["final_answer"]
 
@@ -193,22 +201,21 @@ def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
     assert items[-1] == "... (only the first 10,000 items were taken)"
 
 
-def test_the_oldest_text_is_dropped_first():
+def test_no_text_is_dropped():
     kept = TruncatedResults()
-    ids = [kept.store(f"text {number}") for number in range(MAX_STORED_RESULTS + 1)]
-    assert kept.read(ids[-1], 0, 100).startswith(f"text {MAX_STORED_RESULTS}")
-    with pytest.raises(ToolError, match="There is no cut result"):
-        kept.read(ids[0], 0, 100)
-    with pytest.raises(ToolError, match="offset must be below"):
-        kept.read(ids[-1], 10_000, 100)
-    assert kept.store("text 1") == ids[1], "cut again, it is the newest"
-    kept.store("one more")
-    assert kept.read(ids[1], 0, 100).startswith("text 1")
+    ids = [kept.store(f"text {number}") for number in range(1_000)]
+    assert read_more(ids[0], RunContext(None, texts=kept)).startswith("text 0\n")
+    with pytest.raises(ToolError, match="there is no text at 'other'"):
+        read_more("other", RunContext(None, texts=kept))
+    with pytest.raises(ToolError, match="begin below 8"):
+        read_more(f"{ids[-1]}:10000", RunContext(None, texts=kept))
+    assert kept.store("text 1") == ids[1]
 
 
 @given(st.text(min_size=1, max_size=300), st.integers(1, 50))
 def test_pages_join_to_the_whole(text, length):
-    kept = TruncatedResults()
-    read = partial(kept.read, kept.store(text))
-    pages = [read(offset, length).rpartition("\n[characters ")[0] for offset in range(0, len(text), length)]
+    kept = TruncatedResults(page_chars=length)
+    key = kept.store(text)
+    addresses = [f"{key}:{offset}" for offset in range(0, len(text), length)]
+    pages = [read_more(at, RunContext(None, texts=kept)).rpartition("\n[characters ")[0] for at in addresses]
     assert "".join(pages) == text

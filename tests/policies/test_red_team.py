@@ -497,7 +497,7 @@ class TestHidden:
             book,
             limits=Limits(result_chars=100),
             untrusted="hidden",
-            model=ScriptedModel(call("book"), call("read_more", result_id="?", offset=0), answer("x")),
+            model=ScriptedModel(call("book"), call("read_more", at="?"), answer("x")),
         )
         agent.run("Read.")
         identity = next(key for key in agent.session.cut.texts if not key.startswith("#"))
@@ -505,7 +505,7 @@ class TestHidden:
             book,
             limits=Limits(result_chars=100),
             untrusted="hidden",
-            model=ScriptedModel(call("book"), call("read_more", result_id=identity, offset=0), answer("x")),
+            model=ScriptedModel(call("book"), call("read_more", at=identity), answer("x")),
         )
         agent.run("Read.")
         assert EVE not in str(agent.history)

@@ -144,10 +144,10 @@ class TestTrustedResults:
     def test_a_page_of_a_trusted_result_is_trusted(self, world):
         kept = TruncatedResults()
         identity = kept.store("x" * 900 + " bob@home.example", TRUSTED)
-        listed = f'xxx [... read on with read_more: result_id="{identity}", offset=800 ...]'
+        listed = f'xxx [... read on with read_more: at="{identity}:800" ...]'
         listing = ToolCall("c1", "list_entries")
         history = [assistant(calls=[listing]), tool_message(listing, listed, label=TRUSTED)]
-        more = call("read_more", result_id=identity, offset=800)
+        more = call("read_more", at=f"{identity}:800")
         assert converse(world, READ_PAGE, more, TO_BOB, history=history, kept=kept).held == []
 
     def test_a_trusted_tool_that_got_the_users_words_remains_trusted(self, world):

@@ -307,7 +307,9 @@ class LiteLLMModel:
 
     @property
     def context_window(self) -> int | None:
-        """The tokens of the context window; None if litellm does not know the model."""
+        """The tokens of the context window: `num_ctx`, else those that litellm lists; None for an unknown model."""
+        if isinstance(given := self._options.get("num_ctx"), int):
+            return given
         try:
             prices = self._resolve_route().prices
         except ModelError:  # the request itself raises it

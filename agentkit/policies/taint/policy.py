@@ -43,6 +43,7 @@ def guard_untrusted(
     recorded: Sequence[Message] = (),
     setting: UntrustedSetting = "values",
     inputs: PendingInputs | None = None,
+    known: Origins | None = None,
 ) -> Policy:
     """Delimit untrusted results, label what follows from them, and set `needs_approval` on calls that may.
 
@@ -52,19 +53,20 @@ def guard_untrusted(
         recorded: The messages of a run that is replayed; its delimiters are used again.
         setting: Which calls need approval.  A run inside a call with "context" or "hidden" is as strict as "context".
         inputs: Has the values that a person allowed from now on.
+        known: What earlier runs have read of the history, so that a long one is not read again.
     """
 
-    known: dict[str, str] = {}
+    delimiters: dict[str, str] = {}
     for message in recorded:
         if message["role"] == "tool":
-            known[message["tool_call_id"]] = find_delimiter_id(text_of(message))
+            delimiters[message["tool_call_id"]] = find_delimiter_id(text_of(message))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         outer = enclosing(EnclosingCall)
         is_strict = setting != "values" or (outer is not None and outer.is_strict)
-        origins = Origins(history, outer)
+        origins = known if known is not None and outer is None else Origins(history, outer)
         chosen = delimiter or new_delimiter_id()
-        guard = _Guard(origins, chosen, known, is_strict, inputs or PendingInputs())
+        guard = _Guard(origins, chosen, delimiters, is_strict, inputs or PendingInputs())
 
         def check_calls(effect: CallTools) -> CallTools:
             return effect.with_calls(map(guard.check_call, effect.calls))

@@ -79,6 +79,8 @@ class JournaledConversation:
     written: list[Message] = field(default_factory=list, repr=False)
     digests: list[int] = field(default_factory=list, repr=False)
     cut: set[str] = field(default_factory=set, repr=False)
+    cut_version: tuple[object, int] = field(default=(None, 0), repr=False)
+    """The texts that were written last, and their version."""
     state: Mapping[str, Any] = field(default_factory=dict, repr=False)
     total: int = 0
     """The sum of the digests without the instruction's: each request stores it, so missing messages are noticed."""
@@ -128,6 +130,7 @@ class JournaledConversation:
         self.written = []
         self.digests = []
         self.cut = set()
+        self.cut_version = (None, 0)
         self.stored = None
 
     def note(self, message: Message, number: int) -> None:
@@ -159,6 +162,9 @@ class JournaledConversation:
 
     def text_records(self, stored: TruncatedResults) -> Iterator[Record]:
         """Yield the records of the full texts of results truncated since the last write."""
+        if self.cut_version[0] is stored and self.cut_version[1] == stored.version:
+            return
+        self.cut_version = stored, stored.version
         for key in self.cut ^ stored.texts.keys():
             if key in self.cut:
                 yield TextStored(key, None, self.key)

@@ -10,7 +10,8 @@ from wire_providers import Provider
 from agentkit import JsonAgent
 from agentkit.core.flow import Event
 from agentkit.engine.model import ModelAsked
-from agentkit.policies.compaction import KNOWN_WINDOWS, Compacted
+from agentkit.events import Compacted
+from agentkit.models import LiteLLMModel
 from agentkit.testing.server import ModelServer
 
 WINDOW = 2_000
@@ -26,11 +27,6 @@ SAID = {
 def look(number: int) -> str:
     """Looks at a page."""
     return f"page {number}: " + "word " * 300
-
-
-@pytest.fixture(autouse=True)
-def _nothing_known() -> None:
-    KNOWN_WINDOWS.clear()
 
 
 def test_a_run_continues_beyond_the_window(provider: Provider, world: Any, stream: bool) -> None:
@@ -63,3 +59,17 @@ def test_a_run_continues_beyond_the_window(provider: Provider, world: Any, strea
     assert len(requests) == sum(isinstance(event, ModelAsked) for event in events)
     if "room" in words:
         assert len(requests) <= 9 + 3, "the window is learnt"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "tokens"),
+    [
+        ("openai/gpt-4o-mini", {}, 128_000),
+        ("ollama_chat/llama3.1", {"num_ctx": 8_000}, 8_000),
+        ("openai/own", {}, None),
+    ],
+)
+def test_the_window_is_that_of_the_models_entry_or_num_ctx(
+    name: str, options: dict[str, Any], tokens: int | None
+) -> None:
+    assert LiteLLMModel(name, api_key="x", **options).context_window == tokens

@@ -252,7 +252,7 @@ def test_calls_of_a_killed_turn_run_no_second_time(world, path, tmp_path, export
     assert "from outside" in fetched
     assert is_delimited(fetched)
     assert len(fetched) < 21_000
-    (whole,) = re.findall(r'read_more: result_id="(\w+)"', fetched)
+    (whole,) = re.findall(r'read_more: at="(\w+):', fetched)
     assert Session.load(path).cut.texts[whole].endswith("x the end")
     assert contents == ["paid a", CANCELLED, "paid c"]
     labels = [label_of(message).is_untrusted for message in result.messages if message["role"] == "tool"]
