@@ -8,6 +8,13 @@ def test_weather(recorded_run):
 the test's file.  Without it no model is asked and no tool is run; a run that differs from the recording fails with the
 first difference.  `@pytest.mark.recorded_run("other.jsonl", any_model=True)` sets the file and options of
 `JsonAgent.replay`.
+
+@pytest.mark.eval_cases("cases.yaml")
+def test_shop(case, check_case):
+    check_case(agent, case)
+
+runs the test with each case of a file beside it, and fails it with what is wrong.  With `recorded=True` in the marker,
+the runs are recorded and replayed as above.
 """
 
 import re
@@ -29,6 +36,43 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     text = "recorded_run(path, **options): the file of the test's recorded run, and options of JsonAgent.replay"
     config.addinivalue_line("markers", text)
+    text = "eval_cases(path, recorded=False): run the test with each case of a file, as the argument case"
+    config.addinivalue_line("markers", text)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test the cases of its marker."""
+    marker = metafunc.definition.get_closest_marker("eval_cases")
+    if marker is not None:
+        if "case" not in metafunc.fixturenames:
+            pytest.fail(f"{metafunc.function.__name__}: eval_cases needs the argument case", pytrace=False)
+        cases = import_module("agentkit.evals").read_cases(metafunc.definition.path.parent / marker.args[0])
+        metafunc.parametrize("case", cases, ids=str)
+
+
+class CheckCase:
+    """Runs a case with an agent, and fails the test with what is wrong."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    def __call__(self, agent: Any, case: Any, **options: Any) -> Any:
+        """Return the trials, all of which passed; `options` are those of `agentkit.evals.evaluate`."""
+        evaluate = import_module("agentkit.evals").evaluate
+        report = evaluate(agent, [case], **{"progress": False, **self._options, **options})
+        if not report.passed:
+            pytest.fail(str(report), pytrace=False)
+        return report.trials
+
+
+@pytest.fixture
+def check_case(request: pytest.FixtureRequest) -> CheckCase:
+    """Run a case with an agent; with `recorded=True` in the marker, from its recordings unless they are made."""
+    marker = request.node.get_closest_marker("eval_cases")
+    if marker is None or not marker.kwargs.get("recorded"):
+        return CheckCase({})
+    folder = request.path.parent / "recordings" / request.path.stem
+    return CheckCase({"record" if request.config.getoption(RECORD_OPTION) else "replay": folder})
 
 
 class RecordedRun:

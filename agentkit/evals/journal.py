@@ -1,7 +1,7 @@
 """The evaluations of a journal: the outcomes of their trials, so that one whose process was killed continues.
 
-An evaluation is a conversation without messages, named `eval/ID`.  Its texts are the outcomes of the trials, its state
-says which plan it has and whether it has ended.  The runs of a trial are a conversation beside it, `eval/ID/TRIAL`.
+An evaluation is a conversation without messages, named `eval:ID`.  Its texts are the outcomes of the trials, its state
+says which plan it has and whether it has ended.  The runs of a trial are a conversation beside it, `eval:ID/TRIAL`.
 """
 
 import json
@@ -29,7 +29,7 @@ from ..extend import (
 )
 from .report import EvalReport, Trial
 
-EVALUATION_PREFIX = "eval/"
+EVALUATION_PREFIX = "eval:"
 """The beginning of the names of conversations that belong to evaluations."""
 
 
@@ -125,9 +125,7 @@ def _continue(place: Place, store: Store, plan: str) -> StoredEvaluation | None:
 
 def _read(place: Place, store: Store) -> Iterator[StoredEvaluation]:
     """Yield the evaluations of a journal without their outcomes, the newest first."""
-    names = {
-        name: key for name, key in store.names().items() if name.startswith(EVALUATION_PREFIX) and name.count("/") == 1
-    }
+    names = {name: key for name, key in store.names().items() if name.startswith(EVALUATION_PREFIX) and "/" not in name}
     stored: Stored = fold(store.records(*names.values(), kinds=(StateWritten,))) if names else Stored()
     for name in sorted(names, reverse=True):
         state = json.loads(stored.conversation(names[name]).state)

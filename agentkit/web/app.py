@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from .. import AgentkitError, DefinitionError, JsonAgent, Session
+from ..evals import list_evaluations, read_evaluation
 from ..extend import (
     LOOPBACK_HOSTS,
     AsgiApp,
@@ -155,6 +156,8 @@ class Page:
             Route("/runs/{run}", self.stored_run),
             Route("/runs/{run}/report", self.report),
             Route("/runs/{run}/requests/{number:int}", self.stored_request),
+            Route("/evals", self.evals),
+            Route("/evals/{evaluation}", self.evaluation),
         ]
 
     async def index(self, _: Request) -> Response:
@@ -243,6 +246,18 @@ class Page:
 
     async def stored_request(self, request: Request) -> Response:
         return await self._read_run(request, read_request, request.path_params["run"], request.path_params["number"])
+
+    async def evals(self, request: Request) -> Response:
+        if self._journal is None or user_of(request.scope):
+            return JSONResponse([])
+        found = await asyncio.to_thread(list_evaluations, self._journal)
+        return JSONResponse([{name: entry[name] for name in ("id", "began", "ended")} for entry in found])
+
+    async def evaluation(self, request: Request) -> Response:
+        if self._journal is None or user_of(request.scope):  # an evaluation belongs to no user
+            return JSONResponse(encode_error("not found"), status_code=404)
+        found = await asyncio.to_thread(read_evaluation, request.path_params["evaluation"], self._journal)
+        return Response(found.to_html(), media_type="text/html", headers=REPORT_HEADERS)
 
     async def _find(self, request: Request) -> Thread:
         return await self._threads.find(user_of(request.scope), request.path_params["thread"])

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from .. import AgentkitError, JsonAgent, Pending, Question, Session, ToolCall
+from ..evals import EVALUATION_PREFIX
 from ..events import Event, ModelAsked, QuestionAsked, RunStarted
 from ..extend import (
     CallOpened,
@@ -449,6 +450,7 @@ def list_threads(store: Place, user: str = "") -> list[Json]:
     return [
         {"id": info.name.removeprefix(prefix), "title": info.title, "at": info.seen, "state": info.state}
         for info in list_conversations(store, beginning=prefix, limit=MAX_LISTED_THREADS)
+        if user or not info.name.startswith(EVALUATION_PREFIX)
     ]
 
 

@@ -27,6 +27,12 @@ EXAMPLES = {
         r"(?m)^Pune \| 6\.0\nRome \| 8\.0\nOslo \| 20\.5",
         r"(?m)^46\.75",
     ],
+    "evaluated_agent.py": [
+        r"passed +4 of 6 trials",
+        r"pass\^2 +0\.667 \[0\.208, 0\.939\]",
+        r'expected price_of\(item=.*cake.*, got price_of\(item="coffee"\)',
+        "1 better, 0 worse, 2 equal",
+    ],
     "files_with_approvals.py": [
         "notes.txt.*buy tea",
         "keys.txt.*Denied: only logs",

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 import agentkit.web
 from agentkit import JsonAgent, ModelError, RunError, Session, journal, tool
+from agentkit.evals import evaluate
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views.markdown import parse_markdown
@@ -421,3 +422,28 @@ def test_what_show_prints_of_a_pause_and_of_a_refused_call(tmp_path):
     agent = JsonAgent(refund, model=ScriptedModel(answer("done")), description="A shop.")
     agent.run(session=paused.session, approvals={paused.calls[0].id: "too much"}, journal=store)
     assert roles_of(journal.show(listed.id, store=store)) == ["system", "query", "call", "refused", "answer", "total"]
+
+
+def test_the_evaluations_of_a_journal_are_listed_with_their_reports(tmp_path):
+    store = tmp_path / "runs.db"
+    with page_of(store=store) as client:
+        assert client.get("/evals").json() == []
+        agent = JsonAgent(price_of, model=ScriptedModel([call("price_of", item="tea"), answer("cheap")]))
+        report = evaluate(agent, [{"query": "What does tea cost?", "answer": "3.50"}], journal=store, progress=False)
+        assert client.get("/evals").json() == [{"id": report.id, "began": report.began, "ended": True}]
+        assert client.get("/threads").json() == []
+        page = client.get(f"/evals/{report.id}")
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "expected &quot;3.50&quot;" in page.text or 'expected "3.50"' in page.text
+        assert "price_of" in page.text
+        assert client.get("/evals/none").status_code == 404
+        assert client.get(f"/evals/{report.id}", headers={"authorization": "Bearer wrong"}).status_code == 401
+
+
+def test_a_user_sees_no_evaluations(tmp_path):
+    store = tmp_path / "runs.db"
+    report = evaluate(JsonAgent(price_of, model=ScriptedModel(answer("x"))), [{"query": "a"}], journal=store)
+    app = web_app(JsonAgent(price_of, model=ScriptedModel()), user=lambda request: "ada", hosts=[HOST], journal=store)
+    with TestClient(app, headers={"host": HOST}) as client:
+        assert client.get("/evals").json() == []
+        assert client.get(f"/evals/{report.id}").status_code == 404

@@ -344,13 +344,15 @@ async function openComparison(left, right) {
 
 async function loadLists() {
   try {
-    const [threads, runs, info] = await Promise.all([fetchJson("/threads"), fetchJson("/runs"), fetchJson("/info")]);
+    const [threads, runs, evals, info] = await Promise.all(["/threads", "/runs", "/evals", "/info"].map((path) => fetchJson(path)));
     state.isStored = info.isStored;
     state.titles = new Map(threads.map((thread) => [thread.id, thread.title]));
     byId("thread-list").replaceChildren(...threads.map(threadItem));
     if (!state.replay && state.titles.get(state.thread)) byId("title").textContent = state.titles.get(state.thread);
     state.runs = runs;
     showRuns();
+    byId("eval-list").replaceChildren(...evals.map(evalItem));
+    byId("evals").hidden = !evals.length;
     byId("compare").hidden = runs.length < 2;
     byId("run-hint").hidden = info.isStored && runs.length > 0;
     byId("run-hint").textContent = info.isStored ? "No runs yet." : "Conversations end with the server. Start it with --journal runs.db to keep them.";
@@ -359,6 +361,11 @@ async function loadLists() {
   } catch (error) {
     if (error instanceof Refused) setNotice(error.message);
   }
+}
+
+function evalItem(entry) {
+  const link = make("a", { href: addressOf(`/evals/${encodeURIComponent(entry.id)}`), target: "_blank", rel: "noopener", text: formatTime(Date.parse(entry.began) / 1000) });
+  return make("li", {}, link, entry.ended ? null : make("span", { class: "hint", text: "not finished" }));
 }
 
 function threadItem(thread) {

@@ -75,3 +75,59 @@ def test_the_plugin_is_light():
     code = "import sys, agentkit.pytest_plugin\nprint([m for m in ('pydantic', 'litellm', 'agentkit.agents.agent') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+CASES = """
+- {name: tea, query: What does tea cost?, calls: [price_of: {item: tea}], answer: {contains: "3.50"}}
+- {name: coffee, query: What does coffee cost?, answer: {contains: "4.25"}}
+"""
+TEST_OF_CASES = """
+import pytest
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
+
+def price_of(item: str) -> float:
+    'Look up a price.'
+    return 3.5
+
+def agent():
+    return JsonAgent(price_of, model=ScriptedModel(REPLIES))
+
+@pytest.mark.eval_cases("cases.yaml"MORE)
+def test_shop(case, check_case):
+    assert check_case(agent(), case)[0].case == case.name
+"""
+REPLIES = 'call("price_of", item="tea"), answer("3.50 euros")'
+
+
+def write_cases(pytester, replies=REPLIES, more=""):
+    pytester.path.joinpath("cases.yaml").write_text(CASES)
+    pytester.makepyfile(test_shop=TEST_OF_CASES.replace("REPLIES", replies).replace("MORE", more))
+
+
+def test_each_case_of_a_file_is_a_test_and_says_what_is_wrong(pytester):
+    write_cases(pytester)
+    result = pytester.runpytest(*PLUGIN, "-v")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*test_shop?tea? PASSED*", "*test_shop?coffee? FAILED*"])
+    result.stdout.fnmatch_lines(
+        ["failed: coffee (scripted, 1 of 1)", '*answer: expected a text with "4.25", got "3.50 euros"']
+    )
+
+
+def test_the_runs_of_cases_are_recorded_when_asked_and_replayed_otherwise(pytester):
+    write_cases(pytester, more=", recorded=True")
+    pytester.runpytest(*PLUGIN, "--record-runs").assert_outcomes(passed=1, failed=1)
+    assert len(list(pytester.path.joinpath("recordings", "test_shop").iterdir())) == 2
+    write_cases(pytester, "ValueError('a model was asked')", ", recorded=True")
+    pytester.runpytest(*PLUGIN).assert_outcomes(passed=1, failed=1)
+
+
+def test_a_marker_with_a_wrong_file_or_without_the_argument_is_an_error(pytester):
+    write_cases(pytester)
+    pytester.path.joinpath("cases.yaml").write_text("- {qery: hi}")
+    pytester.runpytest(*PLUGIN).stdout.fnmatch_lines(
+        ["*cases.yaml: entry 1: unknown key 'qery'. Did you mean 'query'?*"]
+    )
+    pytester.makepyfile(test_shop="import pytest\n@pytest.mark.eval_cases('cases.yaml')\ndef test_shop(): ...")
+    pytester.runpytest(*PLUGIN).stdout.fnmatch_lines(["*test_shop: eval_cases needs the argument case*"])
