@@ -104,6 +104,10 @@ from .sessions.journal.maintenance import name_conversations as name_conversatio
 from .sessions.journal.maintenance import read_mark as read_mark
 from .sessions.journal.maintenance import rename_conversation as rename_conversation
 from .sessions.journal.maintenance import salvage as salvage
+from .sessions.journal.maintenance import tag_conversation as tag_conversation
+from .sessions.journal.search import SearchHit as SearchHit
+from .sessions.journal.search import SearchStore as SearchStore
+from .sessions.journal.search import searchable_text as searchable_text
 from .sessions.journal.setup import read_setup as read_setup
 from .sessions.journal.sqlite import SqlStore as SqlStore
 from .sessions.journal.store import ALL_RUNS as ALL_RUNS
@@ -115,6 +119,7 @@ from .sessions.journal.writer import JournaledConversation as JournaledConversat
 from .sessions.recordings import Recording as Recording
 from .sessions.records import ConversationCut as ConversationCut
 from .sessions.records import ConversationNamed as ConversationNamed
+from .sessions.records import ConversationTagged as ConversationTagged
 from .sessions.records import ConversationTitled as ConversationTitled
 from .sessions.records import MessageWritten as MessageWritten
 from .sessions.records import Record as Record

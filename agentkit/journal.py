@@ -2,6 +2,7 @@
 
 from .sessions.journal import (
     CostSum,
+    FoundConversation,
     Journal,
     JournaledRun,
     JournalError,
@@ -9,6 +10,7 @@ from .sessions.journal import (
     RunInfo,
     costs,
     delete,
+    find,
     fork,
     prune,
     runs,
@@ -18,6 +20,7 @@ from .sessions.recordings.replay import export
 
 __all__ = [
     "CostSum",
+    "FoundConversation",
     "Journal",
     "JournalError",
     "JournaledRun",
@@ -26,6 +29,7 @@ __all__ = [
     "costs",
     "delete",
     "export",
+    "find",
     "fork",
     "prune",
     "runs",

@@ -122,10 +122,15 @@ class ResumeOptions(RunSettings, total=False):
 
 
 class ForkOptions(ResumeOptions, total=False):
-    """Options of a branch of a run: also its tools and its instruction, if they are not the agent's."""
+    """Options of a branch of a run: also its tools and its instruction, if they are not the agent's.
+
+    `edit` has other texts for what the branch begins with: of results by the ids of their calls, of messages by their
+    indexes.
+    """
 
     tools: Iterable[Any] | None
     instruction: str
+    edit: Mapping[str | int, str]
 
 
 class ReplayOptions(TypedDict, total=False):
@@ -217,7 +222,7 @@ def fork_request(spec: AgentSpec, run_id: str, step: int, how: ForkOptions) -> t
     """Branch a run of the journal; return the agent that continues the branch, and its request."""
     check_names("fork", how, ForkOptions.__optional_keys__)
     journal = _journal_of(spec, how)
-    request = _continue_run(fork(run_id, step, store=journal.path), journal, how)
+    request = _continue_run(fork(run_id, step, edit=how.get("edit") or {}, store=journal.path), journal, how)
 
     def branch(last: AgentSpec) -> AgentSpec:
         last = replace(last, own_instruction=how.get("instruction") or last.own_instruction)

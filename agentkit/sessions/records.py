@@ -58,6 +58,13 @@ class ConversationTitled(NamedTuple):
     conversation: int = 0
 
 
+class ConversationTagged(NamedTuple):
+    """A person gave a conversation tags, separated by spaces; "" removes them."""
+
+    tags: str
+    conversation: int = 0
+
+
 class MessageWritten(NamedTuple):
     """The message `body` at index `place` of a conversation, whose places are written without gaps."""
 
@@ -207,6 +214,7 @@ Record: TypeAlias = (
     RunBegun
     | ConversationNamed
     | ConversationTitled
+    | ConversationTagged
     | MessageWritten
     | ConversationCut
     | TextStored
@@ -226,6 +234,7 @@ KINDS: Mapping[Any, tuple[str, Mapping[str, str]]] = {
     RunBegun: ("run", {"run": "id"}),
     ConversationNamed: ("name", {}),
     ConversationTitled: ("title", {}),
+    ConversationTagged: ("tags", {}),
     MessageWritten: ("message", {"body": "message"}),
     ConversationCut: ("truncate", {}),
     TextStored: ("cut", {"body": "text"}),
@@ -395,6 +404,7 @@ class Conversation:
     key: int
     name: str | None = None
     title: str = ""
+    tags: str = ""
     bodies: list[str] = field(default_factory=list)
     digests: list[int | None] = field(default_factory=list)
     texts: dict[str, TextStored] = field(default_factory=dict)
@@ -501,6 +511,8 @@ class Stored:
                 self.conversation(key).name = name
             case ConversationTitled(title, key):
                 self.conversation(key).title = title
+            case ConversationTagged(tags, key):
+                self.conversation(key).tags = tags
             case StepWithdrawn(step, call, run):
                 self.steps[run or self.last].pop((step, call), None)
             case RunBegun():

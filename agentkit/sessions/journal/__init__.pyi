@@ -5,8 +5,10 @@ from .location import JournalError as JournalError
 from .location import LeaseLost as LeaseLost
 from .maintenance import JournaledRun as JournaledRun
 from .maintenance import delete as delete
+from .maintenance import find as find
 from .maintenance import fork as fork
 from .maintenance import prune as prune
 from .maintenance import runs as runs
 from .maintenance import show as show
 from .run_info import RunInfo as RunInfo
+from .search import FoundConversation as FoundConversation

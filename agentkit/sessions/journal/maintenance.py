@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from ...core.errors import DefinitionError, RunError
@@ -23,6 +24,7 @@ from ...engine.trace import Span, Trace
 from ...policies.long_results import TruncatedResults
 from ...tools.results.result_text import render_text
 from ..records import (
+    ConversationTagged,
     ConversationTitled,
     MessageWritten,
     Record,
@@ -53,6 +55,7 @@ from .run_info import (
     usage_of,
     with_inner_runs,
 )
+from .search import FoundConversation, check_tags, find_in
 from .setup import decode_setup
 from .sqlite import SqlStore
 from .store import DAMAGE, RunFilter, Store, check_free, damage_error, encode_json, reading
@@ -313,11 +316,23 @@ def read_mark(conversation: str | int, store: Place = DEFAULT_PATH) -> Mark | No
         return Mark(key, last, bool(opened.holder(key)), opened.version(key))
 
 
-def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
+def fork(
+    run_id: str, step: int, *, edit: Mapping[str | int, str] = MappingProxyType({}), store: Place = DEFAULT_PATH
+) -> str:
     """Branch a run after its first `step` replies and their calls (0: after the query); return the branch's id.
 
     The run itself is not changed.  The branch is resumed like any run, also by an agent with other tools or another
     instruction.
+
+    Args:
+        run_id: The id of the run, or its beginning.
+        step: The number of replies that the branch begins with.
+        edit: Other texts for what the branch begins with: of results, by the ids of their calls, and of messages, by
+            their indexes in the conversation.  The labels stay.
+        store: The journal.
+
+    Raises:
+        JournalError: The run has no such step, or nothing to edit under a key.
     """
     with opened_store(store, must_exist=True) as opened, reading(opened, f"run {run_id}"):
         records = read_run_records(opened, find_entry(opened, run_id))
@@ -329,6 +344,8 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
         if not 0 <= step <= last:
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
+        steps = [row for row in records.steps if row.step <= step]
+        listed, steps = _edit(f"run {run.id}", edit, run.first, listed[:end], steps)
         state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
         state |= _session_state_after(records, step, kept.state)
         branch = JournaledConversation(kept.journal)
@@ -341,10 +358,37 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
                 StateWritten(encode_json(state), key),
                 *branch.message_records(listed[:end]),
                 *branch.text_records(TruncatedResults.from_dict(before["cut"])),
-                *_copy_steps([row for row in records.steps if row.step <= step], begun),
+                *_copy_steps(steps, begun),
             ]
         )
     return branch.run
+
+
+def _edit(
+    where: str, edit: Mapping[str | int, str], first: int, messages: list[Message], steps: list[Step]
+) -> tuple[list[Message], list[Step]]:
+    """Return the messages and the steps of a branch with other texts; see `fork`."""
+    messages = [*messages]
+    steps = [*steps]
+    results = {entry.get("tool_call_id"): place for place, entry in enumerate(messages) if place >= first}
+    calls = {row.call: place for place, row in enumerate(steps) if row.call and row.outcome is not None}
+    for key, text in edit.items():
+        if not isinstance(text, str):
+            raise JournalError(f"{where}: edit[{key!r}] must be a text, got {text!r:.60}")
+        place = results.get(key) if isinstance(key, str) else key
+        if isinstance(key, str) and key in calls:
+            row = steps[calls[key]]
+            old = json.loads(row.outcome or "{}")
+            kept = {name: old[name] for name in ("seconds", "label", "session_state") if name in old}
+            steps[calls[key]] = replace(row, outcome=encode_json({"text": text, **kept}), digest=None)
+        elif place is None or not 0 <= place < len(messages):
+            known = ", ".join([*map(repr, calls), f"0 to {len(messages) - 1}"])
+            raise JournalError(f"{where}: edit has {key!r}, but there are {known}. Take ids of calls, or indexes.")
+        if place is not None:
+            if messages[place]["role"] == "tool" and messages[place]["tool_call_id"] in calls and isinstance(key, int):
+                raise JournalError(f"{where}: message {key} is a result. Edit it by the id of its call.")
+            messages[place] = {**messages[place], "content": text}
+    return messages, steps
 
 
 def _session_state_after(run: RunRecords, step: int, last: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -408,12 +452,48 @@ def rename_conversation(key: int, title: str, *, store: Place = DEFAULT_PATH) ->
             f"title: expected a printable text of at most {TITLE_CHARS} characters, got {title!r:.80}"
         )
     with opened_store(store, must_exist=True) as opened, reading(opened, f"conversation {key}"):
-        if not (opened.runs(RunFilter(conversations=[key], limit=1)) or key in opened.names().values()):
-            raise JournalError(f"there is no conversation {key} in {opened.named}")
+        _check_conversation(opened, key)
         opened.append([ConversationTitled(text, key)])
 
 
 TITLE_CHARS = 200
+
+
+def tag_conversation(key: int, *tags: str, store: Place = DEFAULT_PATH) -> None:
+    """Give a conversation, by its key in `RunInfo`, these tags in the place of those that it has.
+
+    Raises:
+        DefinitionError: A tag is no word of at most 40 characters.
+        JournalError: The journal has no such conversation.
+    """
+    text = check_tags(tags)
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"conversation {key}"):
+        _check_conversation(opened, key)
+        opened.append([ConversationTagged(text, key)])
+
+
+def _check_conversation(store: Store, key: int) -> None:
+    if not (store.runs(RunFilter(conversations=[key], limit=1)) or key in store.names().values()):
+        raise JournalError(f"there is no conversation {key} in {store.named}")
+
+
+def find(words: str, *, tag: str = "", limit: int = 20, store: Place = DEFAULT_PATH) -> list[FoundConversation]:
+    """Return the conversations that have all words in one message or in their titles and tags, the best first.
+
+    The first search makes an index in the journal; later ones add what was written since.
+
+    Args:
+        words: The words, which may be beginnings of words; "" for all conversations with the tag.
+        tag: Only conversations with this tag.
+        limit: The most conversations.
+        store: The journal.
+
+    Raises:
+        DefinitionError: There are neither words nor a tag.
+        JournalError: There is no such journal, or its store cannot search.
+    """
+    with opened_store(store, must_exist=True) as opened:
+        return find_in(opened, words, tag=tag, limit=limit)
 
 
 def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:

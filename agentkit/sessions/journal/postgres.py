@@ -14,7 +14,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from .sqlite import (
     DELETE_SETUPS,
     LOCK_TIMEOUT,
     SCHEMA_VERSION,
+    SEARCHED,
     SELECT_UNCHECKED,
     SqlStore,
     Statement,
@@ -51,6 +52,18 @@ AND objsubid = 1 AND classid = owner >> 32 AND objid = owner & 4294967295
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 """Ends the connection of the process that has a lease."""
+CREATE_INDEX = (
+    "CREATE TABLE IF NOT EXISTS search "
+    "(conversation bigint, place bigint, words tsvector NOT NULL, PRIMARY KEY (conversation, place))",
+    "CREATE INDEX IF NOT EXISTS search_words ON search USING gin (words)",
+    f"CREATE TABLE IF NOT EXISTS {SEARCHED} (conversation bigint PRIMARY KEY, mark text NOT NULL)",
+)
+SELECT_FOUND = """
+SELECT s.conversation, s.place, m.body FROM search s
+JOIN messages m ON m.conversation = s.conversation AND m.place = s.place
+WHERE s.words @@ to_tsquery('simple', ?)
+ORDER BY ts_rank(s.words, to_tsquery('simple', ?)) DESC, s.conversation, s.place LIMIT ?
+"""
 OLDER_CONNECTIONS = f"""
 SELECT DISTINCT 'process ' || held.pid || coalesce(' from ' || host(activity.client_addr), '')
 FROM pg_locks held JOIN pg_stat_activity activity ON activity.pid = held.pid
@@ -385,6 +398,23 @@ class PostgresStore(SqlStore):
     def has_table(self, name: str) -> bool:
         """Return whether the schema has a table of this name."""
         return bool(self.read("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = ?", SCHEMA, name))
+
+    def _find(self, words: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
+        wanted = " & ".join(f"'{word}':*" for word in words)
+        return self.read(SELECT_FOUND, wanted, wanted, limit)
+
+    def _create_index(self) -> Sequence[Statement]:
+        return [("SELECT pg_advisory_xact_lock(?)", (APPLICATION_ID,)), *((sql, ()) for sql in CREATE_INDEX)]
+
+    def _index(self, conversation: int, texts: Mapping[int, str]) -> Sequence[Statement]:
+        sql = "INSERT INTO search VALUES (?, ?, to_tsvector('simple', ?))"
+        return [(sql, (conversation, place, text)) for place, text in texts.items()]
+
+    def _leave_index(self, conversation: int, condition: str = "1 = 1", *values: Any) -> Sequence[Statement]:
+        lock = "SELECT pg_advisory_xact_lock(?)", (APPLICATION_ID,)  # two processes may index a conversation at once
+        tables = "search", SEARCHED
+        sql = "DELETE FROM {} WHERE conversation = ? AND {}"
+        return [lock, *((sql.format(table, condition), (conversation, *values)) for table in tables)]
 
     def read_together(self, read: Callable[[], T]) -> T:
         """Return what a function reads, all of whose queries see the same state; other threads wait."""

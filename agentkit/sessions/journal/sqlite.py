@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
@@ -26,6 +26,7 @@ from ...core.private_files import create_private
 from ..records import (
     ConversationCut,
     ConversationNamed,
+    ConversationTagged,
     ConversationTitled,
     MessageWritten,
     Record,
@@ -42,6 +43,7 @@ from ..records import (
     digest,
 )
 from .location import MISSING_REMEDY, JournalError, LeaseLost, Place, Sync, show_place
+from .search import SearchHit, searchable_text
 from .store import ALL_RUNS, Lease, RunFilter, damage_error, make_busy_error
 
 if sys.platform != "win32":
@@ -84,6 +86,7 @@ CREATE TABLE spending (
     account TEXT, run TEXT, spent REAL NOT NULL, held REAL NOT NULL, process INTEGER, PRIMARY KEY (account, run)
 ) WITHOUT ROWID
 """,
+    "ALTER TABLE conversations ADD COLUMN tags TEXT",
 )
 """The statements that turn version n of the tables into version n + 1; version 0 has no tables."""
 SCHEMA_VERSION = len(MIGRATIONS)
@@ -94,7 +97,7 @@ for the versions to which the tables were brought, so that an older program know
 APPLICATION_ID = 0x616B6A6C
 """The application id, in the header of a SQLite file."""
 COLUMNS = {
-    "conversations": ("id", "name", "state", "title"),
+    "conversations": ("id", "name", "state", "title", "tags"),
     "messages": ("conversation", "place", "body", "digest"),
     "cut": ("conversation", "key", "body", "digest"),
     "runs": (
@@ -139,6 +142,12 @@ SELECT c.state, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), r
 (SELECT max(coalesce(s.ended, s.begun)) FROM steps s WHERE s.run = r.id) FROM conversations c
 LEFT JOIN runs r ON r.conversation = c.id WHERE c.id = ? ORDER BY r.rowid DESC LIMIT 1
 """
+SEARCHED = "searched"
+"""The table with a mark for each conversation whose messages the index of words has; it is made by the first search."""
+SELECT_MARKS = """
+SELECT conversation, max(rowid), max(coalesce(ended, 0)), sum(CASE WHEN ended IS NULL THEN 1 ELSE 0 END) FROM runs
+WHERE origin IS NULL OR origin NOT LIKE '%/%' GROUP BY conversation
+"""
 SELECT_UNCHECKED = "SELECT conversation, key, body FROM cut WHERE digest IS NULL"
 """The texts of an older version, which get their digests when the tables are brought up to date."""
 CHECK_CUT = "UPDATE cut SET digest = ? WHERE conversation = ? AND key = ?"
@@ -154,6 +163,7 @@ NAME_CONVERSATION = (
     "INSERT INTO conversations (id, name) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name"
 )
 TITLE_CONVERSATION = "UPDATE conversations SET title = ? WHERE id = ?"
+TAG_CONVERSATION = "UPDATE conversations SET tags = ? WHERE id = ?"
 RELEASE_NAME = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
 INSERT_RUN = """
 INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin)
@@ -233,6 +243,8 @@ def statements_of(record: Record) -> Sequence[Statement]:
             return ((RELEASE_NAME, (name, key)), (NAME_CONVERSATION, (key, name)))
         case ConversationTitled(title, key):
             return ((TITLE_CONVERSATION, (title or None, key)),)
+        case ConversationTagged(tags, key):
+            return ((TAG_CONVERSATION, (tags or None, key)),)
         case RunReopened(run):
             return ((REOPEN_RUN, (run,)),)
         case RunConcluded(status, outcome, ended, last, run):
@@ -380,10 +392,12 @@ class SqlStore(ABC):
                 yield StateWritten(state, key)
                 if name:
                     yield ConversationNamed(name, key)
-        if keys and wants(ConversationTitled):
-            for title, key in self._of("SELECT title, id FROM conversations", "id", keys, "id"):
+        if keys and (wants(ConversationTitled) or wants(ConversationTagged)):
+            for title, tags, key in self._of("SELECT title, tags, id FROM conversations", "id", keys, "id"):
                 if title:
                     yield ConversationTitled(title, key)
+                if tags:
+                    yield ConversationTagged(tags, key)
 
     def _of(self, sql: str, column: str, keys: Collection[Any], order: str) -> list[tuple[Any, ...]]:
         return self.read(f"{sql} WHERE {column} IN ({', '.join('?' * len(keys))}) ORDER BY {order}", *keys)
@@ -432,12 +446,50 @@ class SqlStore(ABC):
     def remove(self, runs: Sequence[RunEntry]) -> None:
         """Remove runs, and the conversations that have no other run, all or none of them."""
         statements = list[Statement]()
+        empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
         for run in runs:
             statements += [(f"DELETE FROM {table} WHERE {column} = ?", (run.id,)) for table, column in OF_RUNS]
-            empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
             for table, column in OF_CONVERSATIONS:
                 statements.append((f"DELETE FROM {table} WHERE {column} = ? AND {empty}", (run.conversation,) * 2))
+        if self.has_table(SEARCHED):
+            for key in {run.conversation for run in runs}:
+                statements += self._leave_index(key, empty, key)
         self.execute(statements)
+
+    def search(self, words: Sequence[str], limit: int) -> list[SearchHit]:
+        """Return the messages that have all words, the best first; see `SearchStore.search`."""
+        self._index_messages()
+        return [SearchHit(*row) for row in self._find(words, limit)]
+
+    @abstractmethod
+    def _find(self, words: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
+        """Return the conversations, places and bodies of the messages that have words which begin with these."""
+
+    @abstractmethod
+    def _create_index(self) -> Sequence[Statement]:
+        """Return the statements that add the tables of the index, `SEARCHED` among them."""
+
+    @abstractmethod
+    def _index(self, conversation: int, texts: Mapping[int, str]) -> Sequence[Statement]:
+        """Return the statements that add the texts of a conversation's messages to the index, by their places."""
+
+    @abstractmethod
+    def _leave_index(self, conversation: int, condition: str = "1 = 1", *values: Any) -> Sequence[Statement]:
+        """Return the statements that remove a conversation from the index, if the condition holds."""
+
+    def _index_messages(self) -> None:
+        """Bring the index up to date: runs do not write it, so that a turn costs nothing for it."""
+        with self.lock:
+            if not self.has_table(SEARCHED):
+                self.execute(self._create_index())
+            known = dict(self.read(f"SELECT conversation, mark FROM {SEARCHED}"))
+            for key, last, ended, is_open in self.read(SELECT_MARKS):
+                mark = f"{last} {ended} {self.version(key) if is_open else ''}"
+                if known.get(key) != mark:
+                    rows = self.read("SELECT place, body FROM messages WHERE conversation = ?", key)
+                    texts = {place: text for place, body in rows if (text := searchable_text(body))}
+                    write = f"INSERT INTO {SEARCHED} (conversation, mark) VALUES (?, ?)"
+                    self.execute([*self._leave_index(key), *self._index(key, texts), (write, (key, mark))])
 
     def reserve(self, account: str, run: str, spent: float, wanted: tuple[float, float], most: float) -> float | None:
         """Set dollars of an account aside for a run; see `QuotaStore.reserve`."""
@@ -696,6 +748,18 @@ CHECKPOINT_PAGES = 4_000
 """Pages in the write-ahead log before they are moved into the database, which waits for the disk."""
 
 
+CREATE_INDEX = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5(text, tokenize='unicode61 remove_diacritics 2')",
+    "CREATE TABLE IF NOT EXISTS search_places (id INTEGER PRIMARY KEY, conversation INTEGER, place INTEGER)",
+    "CREATE INDEX IF NOT EXISTS search_places_of ON search_places (conversation)",
+    f"CREATE TABLE IF NOT EXISTS {SEARCHED} (conversation INTEGER PRIMARY KEY, mark TEXT)",
+)
+SELECT_FOUND = """
+SELECT p.conversation, p.place, m.body FROM search s JOIN search_places p ON p.id = s.rowid
+JOIN messages m ON m.conversation = p.conversation AND m.place = p.place WHERE search MATCH ? ORDER BY rank LIMIT ?
+"""
+
+
 class SqliteStore(SqlStore):
     """An open journal file, usable from any thread; all its errors are `JournalError`s."""
 
@@ -802,6 +866,28 @@ class SqliteStore(SqlStore):
         """Return whether the file has a table of this name."""
         return bool(self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
 
+    def _find(self, words: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
+        wanted = " ".join(f'"{word}"*' for word in words)
+        return self.read(SELECT_FOUND, wanted, limit)
+
+    def _create_index(self) -> Sequence[Statement]:
+        return [(sql, ()) for sql in CREATE_INDEX]
+
+    def _index(self, conversation: int, texts: Mapping[int, str]) -> Sequence[Statement]:
+        statements = list[Statement]()
+        for place, text in texts.items():
+            statements.append(("INSERT INTO search_places (conversation, place) VALUES (?, ?)", (conversation, place)))
+            statements.append(("INSERT INTO search (rowid, text) VALUES (last_insert_rowid(), ?)", (text,)))
+        return statements
+
+    def _leave_index(self, conversation: int, condition: str = "1 = 1", *values: Any) -> Sequence[Statement]:
+        places = "SELECT id FROM search_places WHERE conversation = ?"
+        return [
+            (f"DELETE FROM search WHERE rowid IN ({places}) AND {condition}", (conversation, *values)),
+            (f"DELETE FROM search_places WHERE conversation = ? AND {condition}", (conversation, *values)),
+            (f"DELETE FROM {SEARCHED} WHERE conversation = ? AND {condition}", (conversation, *values)),
+        ]
+
     def read_together(self, read: Callable[[], T]) -> T:
         """Return what a function reads, all of whose queries see the same state of the file; other threads wait."""
         with self.lock, self._errors():
@@ -825,6 +911,8 @@ class SqliteStore(SqlStore):
     def compact(self) -> None:
         """Remove setups that no run has; release the space of what was removed unless another process is writing."""
         self.execute([(DELETE_SETUPS, ())])
+        if self.has_table(SEARCHED):  # else the words of removed messages stay in the index for a while
+            self.execute([("INSERT INTO search (search) VALUES ('optimize')", ())])
         with suppress(JournalError), self.lock, self._errors():
             self._file.execute("VACUUM")
 
