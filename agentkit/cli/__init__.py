@@ -28,6 +28,7 @@ COMMANDS = {
     "replay": ("journals", "Repeat a recorded run."),
     "resume": ("journals", "Continue a stopped run."),
     "runs": ("journals", "List, show and remove stored runs."),
+    "sessions": ("journals", "List and find conversations, give them titles and tags."),
     "acp": ("doors", "Let an editor drive an agent."),
     "web": ("doors", "A page to talk with an agent and to read its runs."),
     "worker": ("doors", "Execute runs that were submitted."),

@@ -1,6 +1,7 @@
 """The commands about stored runs.
 
 - `agentkit runs`: the runs of a journal or of workers: their states, and what a person does about them;
+- `agentkit sessions`: the named conversations of a journal: search, titles and tags;
 - `agentkit resume`: continue a stopped run;
 - `agentkit show`: a stored run or conversation;
 - `agentkit replay`: repeat a recorded run.
@@ -9,6 +10,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
@@ -317,9 +319,7 @@ def _find_waiting(waiting: Sequence[Any], word: str) -> str:
     return str(ids[0])
 
 
-@click.command("runs")
-@click.argument("run_id", required=False)
-@click.option(
+_journal_option = click.option(
     "--journal",
     "--db",
     type=JOURNAL_PLACE,
@@ -329,6 +329,83 @@ def _find_waiting(waiting: Sequence[Any], word: str) -> str:
     show_envvar=True,
     help=JOURNAL_HELP,
 )
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group("sessions", invoke_without_command=True)
+@_journal_option
+@_json_option
+@click.pass_context
+def sessions_command(context: click.Context, journal: Path | str, as_json: bool) -> None:
+    """List the named conversations of a journal, the newest first; or search them, and give them titles and tags."""
+    if context.invoked_subcommand is not None:
+        return
+    listed = agentkit.extend.list_conversations(journal)
+    if as_json:
+        click.echo(dump_json([asdict(info) for info in listed], indent=2))
+        return
+    for info in listed:
+        state = f"{escape_unprintable(info.name, 40)}  {info.state:<11}  {format_age(time.time() - info.seen):>4}"
+        click.echo(f"{state}  {_describe_title(info.title, info.tags)}")
+    if not listed:
+        print_note("the journal has no named conversation")
+
+
+def _describe_title(title: str, tags: Sequence[str]) -> str:
+    shown = escape_unprintable(" ".join(title.split()), 60)
+    return "  ".join([shown, *(f"#{tag}" for tag in tags)])
+
+
+@sessions_command.command("find")
+@click.argument("words", nargs=-1)
+@click.option("--tag", default="", help="Only conversations with this tag.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most conversations.")
+@_journal_option
+@_json_option
+def find_command(words: Sequence[str], tag: str, limit: int, journal: Path | str, as_json: bool) -> None:
+    """Find conversations by words of their messages, titles and tags; words may be beginnings of words."""
+    found = agentkit.journal.find(" ".join(words), tag=tag, limit=limit, store=journal)
+    if as_json:
+        click.echo(dump_json([asdict(one) for one in found], indent=2))
+        return
+    for one in found:
+        place = escape_unprintable(one.name, 40) or f"run {one.run}"
+        click.echo(f"{place}  {format_age(time.time() - one.begun):>4}  {_describe_title(one.title, one.tags)}")
+        if one.excerpt:
+            click.echo(f"    {one.role}: {escape_unprintable(one.excerpt, 200)}")
+    if not found:
+        print_note("nothing was found")
+
+
+@sessions_command.command("rename")
+@click.argument("session")
+@click.argument("title")
+@_journal_option
+def rename_command(session: str, title: str, journal: Path | str) -> None:
+    """Give the conversation SESSION a title, "" for its first query; SESSION is its name, or a run of it."""
+    agentkit.extend.rename_conversation(_find_conversation(session, journal), title, store=journal)
+
+
+@sessions_command.command("tag")
+@click.argument("session")
+@click.argument("tags", nargs=-1)
+@_journal_option
+def tag_command(session: str, tags: Sequence[str], journal: Path | str) -> None:
+    """Give the conversation SESSION these tags in the place of its own; SESSION is its name, or a run of it."""
+    agentkit.extend.tag_conversation(_find_conversation(session, journal), *tags, store=journal)
+
+
+def _find_conversation(session: str, journal: Path | str) -> int:
+    """Return the key of a conversation, by its name or by the id of one of its runs."""
+    for key, name in agentkit.extend.name_conversations(journal).items():
+        if name == session:
+            return int(key)
+    return int(agentkit.journal.show(session, store=journal).run.conversation)
+
+
+@click.command("runs")
+@click.argument("run_id", required=False)
+@_journal_option
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the newest N runs.")
 @click.option("--html", type=FILE, help="Write the run as a page.")
 @click.option("--json", is_flag=True, help="Print the list, the run or the sums as JSON.")

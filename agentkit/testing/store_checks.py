@@ -354,6 +354,28 @@ def check_quotas(store: Store, make_store: MakeStore) -> None:
         other.close()
 
 
+def check_search(store: Store, make_store: MakeStore) -> None:
+    """Messages are found by their words, if the store has the method of `SearchStore`."""
+    if not hasattr(store, "search"):
+        return
+    found: Any = store
+    key = new_key()
+    rare = f"rare{secrets.token_hex(6)}"
+    message = f'{{"role":"user","content":"The {rare.upper()} bird"}}'
+    run = begin(key)
+    store.append([run, MessageWritten(1, message, key)])
+    other: Any = make_store()
+    try:
+        for opened in (found, other):
+            hits = [(hit.conversation, hit.place) for hit in opened.search([rare[:-1], "bir"], 9)]
+            promise(hits == [(key, 1)], "a message is found by beginnings of its words")
+            promise(not opened.search([rare, "fish"], 9), "a message is found that has all words")
+    finally:
+        other.close()
+    store.remove([*store.runs(RunFilter(conversations=[key]))])
+    promise(not found.search([rare], 9), "removed messages are not found")
+
+
 CHECKS: Sequence[Callable[[Store, MakeStore], None]] = (
     check_records,
     check_atomic,
@@ -364,4 +386,5 @@ CHECKS: Sequence[Callable[[Store, MakeStore], None]] = (
     check_removal,
     check_threads,
     check_quotas,
+    check_search,
 )

@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 from terminal import Terminal
 
-from agentkit import JsonAgent
+from agentkit import JsonAgent, Session
 from agentkit.sessions.journal import runs
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer
 
 ASKED = ("run", "Add 2 and 3", "--tools", "mytools.py:add", "--quiet", "--journal", "runs.db")
 
@@ -200,3 +200,26 @@ def test_what_was_typed_before_does_not_decide_about_a_call_that_was_under_way(f
     terminal.send("n\n")
     terminal.end()
     assert (folder / "paid").read_text() == "x"
+
+
+def test_conversations_are_listed_found_renamed_and_tagged(run, folder):
+    assert "the journal 'runs.db' does not exist" in run("sessions", "find", "tea").stderr
+    for name, query in (("ada", "Where is tea sold?"), ("bob", "Where is the zoo?")):
+        agent = JsonAgent(len, model=ScriptedModel(answer("In the park.")))
+        agent.run(query, session=Session.open(name, "runs.db"))
+    listed = run("sessions").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == ["bob", "ada"]
+    assert run("sessions", "rename", "ada", "Tea of Ada").exit_code == 0
+    assert run("sessions", "tag", "ada", "shop", "urgent").exit_code == 0
+    first, second = run("sessions", "find", "sold").stdout.splitlines()
+    assert first.split()[0] == "ada"
+    assert first.endswith("Tea of Ada  #shop  #urgent")
+    assert second == "    user: Where is tea sold?"
+    assert json.loads(run("sessions", "find", "--tag", "urgent", "--json").stdout)[0]["name"] == "ada"
+    assert json.loads(run("sessions", "--json").stdout)[1]["tags"] == ["shop", "urgent"]
+    run_id = runs("runs.db")[0].id
+    assert run("sessions", "tag", run_id[:8], "animals").exit_code == 0
+    assert "#animals" in run("sessions").stdout
+    assert "nothing was found" in run("sessions", "find", "rockets").stderr
+    problem = run("sessions", "tag", "ada", "two words")
+    assert (problem.exit_code, "expected up to 40 letters" in problem.stderr) == (1, True)

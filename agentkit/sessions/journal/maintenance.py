@@ -36,6 +36,7 @@ from ..records import (
     StepEnded,
     TextStored,
     decode_all,
+    digest,
     fold,
 )
 from .connections import opened_store
@@ -219,7 +220,7 @@ def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:
 class ConversationInfo:
     """A named conversation: its key, as in `RunInfo`, and the time and the state of its last run.
 
-    `title` is the one that a person gave it, else its first query.
+    `title` is the one that a person gave it, else its first query; `tags` are those that a person gave it.
     """
 
     key: int
@@ -227,6 +228,7 @@ class ConversationInfo:
     title: str
     seen: float
     state: str
+    tags: tuple[str, ...] = ()
 
 
 def list_conversations(
@@ -248,7 +250,8 @@ def list_conversations(
         for key, run in last.items():
             try:
                 latest = max(run.begun, run.ended or 0.0, seen.get(run.id, 0.0))
-                found.append(ConversationInfo(key, names[key], mask(titles[key]), latest, state_of(opened, run)))
+                title, tags = titles[key]
+                found.append(ConversationInfo(key, names[key], mask(title), latest, state_of(opened, run), tags))
             except DAMAGE:
                 found.append(ConversationInfo(key, names[key], "", 0.0, "damaged"))
         return sorted(found, key=lambda info: info.seen, reverse=True)
@@ -279,16 +282,20 @@ def _read_last_times(store: Store, runs: Sequence[RunEntry]) -> dict[str, float]
     return {}
 
 
-def _read_titles(store: Store, keys: Sequence[int]) -> dict[int, str]:
-    """Return the titles of conversations, or their first queries."""
-    titles = dict[int, str]()
+def _read_titles(store: Store, keys: Sequence[int]) -> dict[int, tuple[str, tuple[str, ...]]]:
+    """Return the titles of conversations, or their first queries, each with the tags."""
+    titles = dict[int, tuple[str, tuple[str, ...]]]()
     for start in range(0, len(keys), RUNS_PER_QUERY):
         some = keys[start : start + RUNS_PER_QUERY]
-        stored = fold(store.records(*some, kinds=(ConversationTitled,)))
-        titles |= {key: stored.conversation(key).title for key in some}
-        if untitled := [key for key in some if not titles[key]]:
-            queries = {run.conversation: run.query for run in store.runs(RunFilter(conversations=untitled))}
-            titles |= queries  # of the oldest runs, which are the last in the list
+        stored = fold(store.records(*some, kinds=(ConversationTitled, ConversationTagged)))
+        known = {key: stored.conversation(key) for key in some}
+        untitled = [key for key in some if not known[key].title]
+        runs = store.runs(RunFilter(conversations=untitled)) if untitled else ()
+        queries = {run.conversation: run.query for run in runs}  # of the oldest runs, which are the last in the list
+        titles |= {
+            key: (conversation.title or queries.get(key, ""), tuple(conversation.tags.split()))
+            for key, conversation in known.items()
+        }
     return titles
 
 
@@ -345,7 +352,7 @@ def fork(
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
         steps = [row for row in records.steps if row.step <= step]
-        listed, steps = _edit(f"run {run.id}", edit, run.first, listed[:end], steps)
+        listed, steps = _edit(f"run {run.id}", edit, run.first, kept, listed[:end], steps)
         state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
         state |= _session_state_after(records, step, kept.state)
         branch = JournaledConversation(kept.journal)
@@ -365,7 +372,12 @@ def fork(
 
 
 def _edit(
-    where: str, edit: Mapping[str | int, str], first: int, messages: list[Message], steps: list[Step]
+    where: str,
+    edit: Mapping[str | int, str],
+    first: int,
+    kept: JournaledConversation,
+    messages: list[Message],
+    steps: list[Step],
 ) -> tuple[list[Message], list[Step]]:
     """Return the messages and the steps of a branch with other texts; see `fork`."""
     messages = [*messages]
@@ -379,8 +391,8 @@ def _edit(
         if isinstance(key, str) and key in calls:
             row = steps[calls[key]]
             old = json.loads(row.outcome or "{}")
-            kept = {name: old[name] for name in ("seconds", "label", "session_state") if name in old}
-            steps[calls[key]] = replace(row, outcome=encode_json({"text": text, **kept}), digest=None)
+            rest = {name: old[name] for name in ("seconds", "label", "session_state") if name in old}
+            steps[calls[key]] = replace(row, outcome=encode_json({"text": text, **rest}), digest=None)
         elif place is None or not 0 <= place < len(messages):
             known = ", ".join([*map(repr, calls), f"0 to {len(messages) - 1}"])
             raise JournalError(f"{where}: edit has {key!r}, but there are {known}. Take ids of calls, or indexes.")
@@ -388,7 +400,19 @@ def _edit(
             if messages[place]["role"] == "tool" and messages[place]["tool_call_id"] in calls and isinstance(key, int):
                 raise JournalError(f"{where}: message {key} is a result. Edit it by the id of its call.")
             messages[place] = {**messages[place], "content": text}
+            change = digest(place, encode_json(messages[place])) - kept.digests[place]
+            steps = [_change_input(row, change) if _asks_with(row, place, messages, first) else row for row in steps]
     return messages, steps
+
+
+def _asks_with(row: Step, place: int, messages: Sequence[Message], first: int) -> bool:
+    """Whether a step is a request that had the message at a place."""
+    replies = [at for at in range(first, len(messages)) if messages[at]["role"] == "assistant"]
+    return not row.call and place > 0 and (row.step > len(replies) or place < replies[row.step - 1])
+
+
+def _change_input(row: Step, change: int) -> Step:
+    return replace(row, input=(row.input + change) % DIGEST_MODULUS)
 
 
 def _session_state_after(run: RunRecords, step: int, last: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -80,8 +80,15 @@ def searchable_text(body: str) -> str:
 
 def _text(message: Message) -> str:
     """Return the text of a message, and the values in its calls, the answer's among them."""
-    calls = [" ".join(_leaves(json.loads(call.arguments))) for call in calls_of(message)]
+    calls = [" ".join(_leaves(_read(call.arguments))) for call in calls_of(message)]
     return "\n".join(filter(None, [text_of(message), *calls]))
+
+
+def _read(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _leaves(value: Any) -> Iterator[str]:
