@@ -52,13 +52,13 @@ AND objsubid = 1 AND classid = owner >> 32 AND objid = owner & 4294967295
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 """Ends the connection of the process that has a lease."""
-CREATE_INDEX = (
+CREATE_VECTORS = (
     "CREATE TABLE IF NOT EXISTS search "
     "(conversation bigint, place bigint, words tsvector NOT NULL, PRIMARY KEY (conversation, place))",
     "CREATE INDEX IF NOT EXISTS search_words ON search USING gin (words)",
     f"CREATE TABLE IF NOT EXISTS {SEARCHED} (conversation bigint PRIMARY KEY, mark text NOT NULL)",
 )
-SELECT_FOUND = """
+MATCH_VECTORS = """
 SELECT s.conversation, s.place, m.body FROM search s
 JOIN messages m ON m.conversation = s.conversation AND m.place = s.place
 WHERE s.words @@ to_tsquery('simple', ?)
@@ -401,10 +401,10 @@ class PostgresStore(SqlStore):
 
     def _find(self, words: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
         wanted = " & ".join(f"'{word}':*" for word in words)
-        return self.read(SELECT_FOUND, wanted, wanted, limit)
+        return self.read(MATCH_VECTORS, wanted, wanted, limit)
 
     def _create_index(self) -> Sequence[Statement]:
-        return [("SELECT pg_advisory_xact_lock(?)", (APPLICATION_ID,)), *((sql, ()) for sql in CREATE_INDEX)]
+        return [("SELECT pg_advisory_xact_lock(?)", (APPLICATION_ID,)), *((sql, ()) for sql in CREATE_VECTORS)]
 
     def _index(self, conversation: int, texts: Mapping[int, str]) -> Sequence[Statement]:
         sql = "INSERT INTO search VALUES (?, ?, to_tsvector('simple', ?))"

@@ -748,13 +748,13 @@ CHECKPOINT_PAGES = 4_000
 """Pages in the write-ahead log before they are moved into the database, which waits for the disk."""
 
 
-CREATE_INDEX = (
+CREATE_FTS = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5(text, tokenize='unicode61 remove_diacritics 2')",
     "CREATE TABLE IF NOT EXISTS search_places (id INTEGER PRIMARY KEY, conversation INTEGER, place INTEGER)",
     "CREATE INDEX IF NOT EXISTS search_places_of ON search_places (conversation)",
     f"CREATE TABLE IF NOT EXISTS {SEARCHED} (conversation INTEGER PRIMARY KEY, mark TEXT)",
 )
-SELECT_FOUND = """
+MATCH_FTS = """
 SELECT p.conversation, p.place, m.body FROM search s JOIN search_places p ON p.id = s.rowid
 JOIN messages m ON m.conversation = p.conversation AND m.place = p.place WHERE search MATCH ? ORDER BY rank LIMIT ?
 """
@@ -868,10 +868,10 @@ class SqliteStore(SqlStore):
 
     def _find(self, words: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
         wanted = " ".join(f'"{word}"*' for word in words)
-        return self.read(SELECT_FOUND, wanted, limit)
+        return self.read(MATCH_FTS, wanted, limit)
 
     def _create_index(self) -> Sequence[Statement]:
-        return [(sql, ()) for sql in CREATE_INDEX]
+        return [(sql, ()) for sql in CREATE_FTS]
 
     def _index(self, conversation: int, texts: Mapping[int, str]) -> Sequence[Statement]:
         statements = list[Statement]()

@@ -104,7 +104,7 @@ def test_a_secret_is_not_shown(path, monkeypatch):
     assert "s3cr3t" not in found.excerpt + found.title
 
 
-def test_an_interrupted_run_is_found_and_found_anew_when_it_goes_on(world, path):
+def test_an_interrupted_run_is_indexed_again_by_each_search(world, path):
     agent = agent_of(path, answer("first"))
     world.run(agent, "Look for pelicans.")
     with opened_store(path) as store:
