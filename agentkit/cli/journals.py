@@ -382,7 +382,10 @@ def find_command(words: Sequence[str], tag: str, limit: int, journal: Path | str
 @click.argument("title")
 @_journal_option
 def rename_command(session: str, title: str, journal: Path | str) -> None:
-    """Give the conversation SESSION a title, "" for its first query; SESSION is the name of the conversation, or the id of one run."""
+    """Give the conversation SESSION a title, "" for its first query.
+
+    SESSION is the name of the conversation, or the id of one run.
+    """
     agentkit.extend.rename_conversation(_find_conversation(session, journal), title, store=journal)
 
 
@@ -391,7 +394,10 @@ def rename_command(session: str, title: str, journal: Path | str) -> None:
 @click.argument("tags", nargs=-1)
 @_journal_option
 def tag_command(session: str, tags: Sequence[str], journal: Path | str) -> None:
-    """Give the conversation SESSION these tags in the place of its own; SESSION is the name of the conversation, or the id of one run."""
+    """Give the conversation SESSION these tags in the place of its own.
+
+    SESSION is the name of the conversation, or the id of one run.
+    """
     agentkit.extend.tag_conversation(_find_conversation(session, journal), *tags, store=journal)
 
 
