@@ -59,8 +59,7 @@ _GUIDE = """\
 Runs Python code, in which the functions below can be called. Write one program for all that needs no decision between.
 Only what you print is shown. Variables, functions and imports stay for the next call. A failed function raises \
 RuntimeError. `await asyncio.gather(f(1), f(2))` calls them side by side; in a program without any await, f(1) alone \
-returns the value. There are no files and no network, and of the standard library only asyncio, collections, \
-dataclasses, datetime, functools, itertools, json, math, random, re, statistics, typing and the like."""
+returns the value. There are no files, no network, and few modules: asyncio, datetime, json, math, random, re ..."""
 
 
 class CodeMode(Extension):
@@ -102,17 +101,20 @@ class CodeMode(Extension):
         self.tools = [self._make_tool()]
         self._describe = lru_cache(maxsize=16)(self._make_tool)
 
-    def policies(self, context: RunContext[Any]) -> Sequence[Policy]:  # noqa: ARG002
-        """Return the policy that offers `run_code` in the place of the tools."""
+    def policies(self, context: RunContext[Any]) -> Sequence[Policy]:
+        """Return the policy that offers `run_code` in the place of the tools, but for hand-offs and `find_tools`."""
         last: list[tuple[ToolRegistry, ToolRegistry]] = []  # few steps have other tools
+
+        def is_function(tool: JsonTool[..., Any]) -> bool:
+            hands_over = tool.always_offered and tool.name.startswith(TRANSFER_PREFIX)
+            return tool.name in context.tools() and tool.name != RUN_CODE and not hands_over
 
         def offer(effect: AskModel) -> AskModel:
             tools = effect.request.tools
             if not last or last[0][0] is not tools:
-                others = [tool for tool in tools.own_tools if tool.name != RUN_CODE]
-                ends = {tool for tool in others if tool.always_offered and tool.name.startswith(TRANSFER_PREFIX)}
-                kept = tools.filtered(lambda tool: tool in ends or (self.beside and tool.name != RUN_CODE))
-                last[:] = [(tools, kept.merged(self._describe(tuple(tool for tool in others if tool not in ends))))]
+                own = self._describe(tuple(filter(is_function, tools.own_tools)))
+                kept = tools.filtered(lambda tool: tool.name != RUN_CODE and (self.beside or not is_function(tool)))
+                last[:] = [(tools, kept.merged(own))]
             return replace(effect, request=replace(effect.request, tools=last[0][1]))
 
         return (around(Hooks(offer), AskModel),)
@@ -174,8 +176,8 @@ class _Program:
         try:
             return (yield from interpret(flow, self._handle, (AskModel, CallTools)))
         finally:
-            release = partial(_release, self.worker)
-            # the thread of a cancelled run has it until the time is over
+            self.run = replace(self.run, session_state={})  # what a cancelled run still does changes nothing
+            release = partial(_release, self.worker)  # the thread of a cancelled run has it until the time is over
             threading.Thread(target=release, daemon=True).start() if self.is_busy else release()
 
     def _handle(self, effect: Effect[Any]) -> Flow[Any]:
@@ -254,7 +256,7 @@ class _Program:
                     step = step.resume({"future": ...})
             self._end()
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
-            text = re.sub(r'File "<python-input-\d+>", line', "line", error.display("traceback"))
+            text = re.sub(r'File "<python-input-\d+>", line', "line", error.display())
             self._end(text, is_whole=not isinstance(error.exception(), TimeoutError | MemoryError))
         except (monty.MontyError, TimeoutError) as error:  # it has crashed, or none is free
             self._end(f"The interpreter ended: {error}", is_whole=False)
@@ -282,8 +284,7 @@ class _Program:
             results[number] = self.outcomes.pop(call.id)
             del self.waiting[number]
         self.stopped = None
-        is_future = isinstance(stopped, _monty().FutureSnapshot)
-        return stopped.resume(results if is_future else results[self.turn[0]])
+        return stopped.resume(results if isinstance(stopped, _monty().FutureSnapshot) else results[self.turn[0]])
 
     def _restore(self, kept: Mapping[str, Any]) -> Any:
         self.made = kept["made"]

@@ -12,7 +12,19 @@ from hidden_tools import TOOLS as HIDDEN_TOOLS
 from journaled_runs import resume
 from waiting import HANGS
 
-from agentkit import CodeMode, DefinitionError, JsonAgent, Limits, Memory, Paused, RunContext, ask_question, tool
+from agentkit import (
+    CodeMode,
+    DefinitionError,
+    JsonAgent,
+    Limits,
+    Memory,
+    Paused,
+    RunContext,
+    Session,
+    ToolSearch,
+    ask_question,
+    tool,
+)
 from agentkit.core.flow import Hooks, around
 from agentkit.engine.result import SubRun
 from agentkit.events import ToolFinished, ToolStarted
@@ -245,6 +257,37 @@ def test_a_program_waits_for_an_approval_inside_it(world):
     result = world.run(agent, None, answers={waiting.id: True})
     assert log == ["a", ("Ann", 5)]
     assert shown(result) == ["paid 5 to Ann\n2"]
+
+
+def test_a_saved_session_continues_a_program_without_a_journal(world, tmp_path):
+    log = []
+    agent = paying(None, "x = 'kept'\nprint('begun')\nlook(x)\n" + PAY + "\nprint(x)", log=log)
+    with pytest.raises(Paused) as pause:
+        world.run(agent, "go")
+    agent.session.save(tmp_path / "session.json")
+    again = paying(None, log=log)
+    given = dict.fromkeys([waiting.id for waiting in pause.value.calls], True)
+    result = world.run(again, None, session=Session.load(tmp_path / "session.json"), answers=given)
+    assert log == ["kept", ("Ann", 5)]
+    assert shown(result) == ["begun\npaid 5 to Ann\n2\nkept"]
+
+
+def test_hand_offs_and_the_search_among_tools_stay_tools(world):
+    other = JsonAgent(add, model=ScriptedModel(answer("other")), description="Adds.")
+    agent = agent_of(handoffs={"other": other})
+    world.run(agent, "go")
+    tools = agent.model.requests[0].tools
+    assert [*tools] == ["final_answer", "transfer_to_other", "run_code"]
+    assert "transfer_to_other" not in tools["run_code"].description
+
+    found = [call("find_tools", query="weather"), *code("print(get_weather('Rome')['degrees'])")]
+    extensions = [ToolSearch(above=0, limit=1), CodeMode()]
+    agent = JsonAgent([get_weather, add], model=ScriptedModel(*found), extensions=extensions)
+    assert shown(world.run(agent, "go")) == ["21.0"]
+    texts = [request.tools["run_code"].description for request in agent.model.requests]
+    assert [*agent.model.requests[0].tools] == ["final_answer", "find_tools", "run_code"]
+    assert ["get_weather" in text for text in texts] == [False, True, True]
+    assert "async def add" not in texts[1]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,12 @@ install_templates() {
     rm -rf "$cache/source"
 }
 
+# The tasks of BFCL and the sources of their functions; the package is not installed.
+install_tasks() {
+    ls "$cache"/bfcl_eval-*.whl >/dev/null 2>&1 || "${pip[@]}" download --quiet --no-deps --dest "$cache" bfcl-eval==2026.3.23 ||
+        echo "missing: the package bfcl-eval"
+}
+
 # Python programs that must not share the environment of the tests: one environment for each file requirements-NAME.txt.
 install_programs() {
     name=${1#requirements-}
@@ -48,6 +54,7 @@ install_programs() {
 install_from_debian &
 install_from_npm &
 install_templates &
+install_tasks &
 for file in requirements-*.txt; do
     [ ! -e "$file" ] || install_programs "$file" &
 done
