@@ -17,7 +17,7 @@ from pathlib import Path
 from agentkit import JsonAgent, JsonTool, Session
 from agentkit.core.messages import Usage
 from agentkit.engine.model import Reply
-from agentkit.events import Compacted
+from agentkit.events import Compacted, ToolFinished
 
 TURNS = 300
 FACTS = 50
@@ -82,12 +82,9 @@ def make_facts(turns: int, count: int) -> dict[int, tuple[str, str]]:
     return {place: (name_fact(place), f"{random.Random(place).randrange(10**8, 10**9)}") for place in places}
 
 
-def count_tokens(request) -> int:
-    """Return the tokens of a request: the characters of its messages and tools / 4."""
-    return (
-        sum(len(json.dumps(message)) for message in request.messages) // 4
-        + len(json.dumps(request.tools.schemas("openai"))) // 4
-    )
+def count_tokens(tools) -> int:
+    """Return the tokens of tools: the characters of their schemas / 4."""
+    return len(json.dumps(tools.schemas("openai"))) // 4
 
 
 class Reader:
@@ -98,33 +95,37 @@ class Reader:
         self.context_window = window
         self.steps = steps
         self.tokens: list[int] = []
-        self.extended = 0
         self.broken = 0
         self.found: dict[str, str] = {}
         self.asked = 0
         self.is_measured = True
         self._before: list[str] = []
+        self._written: dict[int, tuple[object, str]] = {}
         self._number = 0
 
     def ask(self, request):
         """Yield the reply to a request."""
         used = 0
         if self.is_measured:
-            used = count_tokens(request)
+            texts = [self._write(message) for message in request.messages]
+            used = sum(map(len, texts)) // 4 + count_tokens(request.tools)
             if self.context_window:
                 assert used <= self.context_window, "the request exceeds the window"
             self.tokens.append(used)
-            now = [json.dumps(message) for message in request.messages]
-            is_extended = now[: len(self._before)] == self._before
-            self.extended += is_extended
-            self.broken += not is_extended
-            self._before = now
+            self.broken += texts[: len(self._before)] != self._before
+            self._before = texts
         yield Reply(self._reply(request), Usage(1, used, 10), "stop", self.name)
 
     async def aask(self, request):
         """Yield the reply to a request."""
         for piece in self.ask(request):
             yield piece
+
+    def _write(self, message) -> str:
+        """Return a message as JSON; the same object is written once."""
+        if self._written.setdefault(id(message), (message, ""))[0] is not message or not self._written[id(message)][1]:
+            self._written[id(message)] = message, json.dumps(message)
+        return self._written[id(message)][1]
 
     def _call(self, name, **arguments):
         self._number += 1
@@ -152,16 +153,15 @@ class Reader:
                 return self._call("read_more", at=place[1])
             return self._call("final_answer", text="unknown")
         turn = int(re.search(r"turn (\d+)", query)[1])
-        done = sum(1 for m in request.messages if m["role"] == "tool" and m.get("tool_call_id", "").startswith("c"))
         if self.steps > 1:
-            done = len(self.tokens) - 1
+            done = self._number
             return self._call("page", number=done) if done < self.steps else self._call("final_answer", text="done")
         if last["role"] == "user":
             return self._call("page", number=turn)
         return self._call("final_answer", text=f"Turn {turn} is done.")
 
 
-def make_agent(model, facts, **options) -> tuple[JsonAgent, list[Compacted]]:
+def make_agent(model, facts, clock=None, **options) -> tuple[JsonAgent, list[Compacted]]:
     """Return an agent whose tool returns the texts with the facts, and the list of its events."""
 
     def page(number: int) -> str:
@@ -183,7 +183,9 @@ def make_agent(model, facts, **options) -> tuple[JsonAgent, list[Compacted]]:
             events.append(event)
 
     tool = JsonTool(page, effect="read", trust="trusted")
-    return JsonAgent([tool], model=model, listeners=[listen], max_steps=10**6, **options), events
+    return JsonAgent(
+        [tool], model=model, listeners=[listen, *([clock] if clock else [])], max_steps=10**6, **options
+    ), events
 
 
 def measure(window: int | None, shape: str) -> dict:
@@ -212,18 +214,26 @@ def measure(window: int | None, shape: str) -> dict:
     return figures
 
 
-def time_turns(window: int, turns: int) -> float:
-    """Return the CPU seconds of a turn in conversations of this length, the median of the last 100."""
-    model = Reader(window)
+def time_turns(window: int, lengths: tuple[int, ...], shape: str) -> list[float]:
+    """Return the CPU seconds of a turn when a conversation has these lengths, the mean of the 100 turns before."""
+    model = Reader(window, steps=max(lengths) if shape == "steps" else 1)
     model.is_measured = False
-    agent, _ = make_agent(model, {})
+    times = [0.0]
+
+    class Clock:
+        def __call__(self, event) -> None:
+            if isinstance(event, ToolFinished):
+                times.append(time.process_time())
+
+    agent, _ = make_agent(model, {}, clock=Clock())
     session = Session()
-    times = []
-    for turn in range(turns):
-        began = time.process_time()
-        agent.run(f"This is turn {turn}.", session=session)
-        times.append(time.process_time() - began)
-    return sum(times[-100:]) / 100
+    if shape == "steps":
+        agent.run("Begin with turn 0.", session=session)
+    else:
+        for turn in range(max(lengths)):
+            agent.run(f"This is turn {turn}.", session=session)
+    each = 1 if shape == "steps" else 2  # the answer is a call, too
+    return [(times[length * each] - times[(length - 100) * each]) / 100 for length in lengths]
 
 
 def main() -> None:
@@ -238,11 +248,11 @@ def main() -> None:
                 f"{without['tokens']:,} tokens; {found['requests']} requests, {found['compactions']} times shortened, "
                 f"{found['broken']} did not begin with the request before"
             )
-    short = time_turns(8_000, 200)
-    long = time_turns(8_000, 2_000)
-    print(
-        f"CPU of a turn: {short * 1000:.2f} ms at 200 turns, {long * 1000:.2f} ms at 2,000 ({long / short:.2f} times)"
-    )
+        short, long = time_turns(8_000, (200, 2_000), shape)
+        print(
+            f"{shape}: CPU of a turn {short * 1000:.2f} ms at 200 turns, {long * 1000:.2f} ms at 2,000 "
+            f"({long / short:.2f} times)"
+        )
 
 
 if __name__ == "__main__":

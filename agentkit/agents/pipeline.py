@@ -83,7 +83,16 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
         context = replace(context, tools=lambda: steps.last)
         tools = steps.select
     ends = spec.text_ends
-    loop = agent_loop(backend, tools, run.history, context, begun=session.begun, text_ends=ends, stream=stream)
+    loop = agent_loop(
+        backend,
+        tools,
+        run.history,
+        context,
+        begun=session.begun,
+        known_ids=session.call_ids(),
+        text_ends=ends,
+        stream=stream,
+    )
     policies = policies_of_run(spec, run, session, context, recorded)
     if request.is_dry:
         policies = (dry_run(list_handoff_names(spec.handoffs)), *policies)

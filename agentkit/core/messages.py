@@ -123,6 +123,11 @@ def calls_of(message: Message) -> list[ToolCall]:
     ]
 
 
+def list_call_ids(messages: Iterable[Message]) -> set[str]:
+    """Return the ids of all calls in messages."""
+    return {call["id"] for message in messages for call in message.get("tool_calls") or ()}
+
+
 def text_of(message: Message) -> str:
     """Return the text of a message, stripped of surrounding whitespace; parts that are not text are skipped."""
     content = message.get("content") or ""

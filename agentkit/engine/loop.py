@@ -28,6 +28,7 @@ from ..core.labels import DEVELOPER
 from ..core.messages import (
     Message,
     ToolCall,
+    list_call_ids,
     normalize_calls,
     pending_calls,
     sort_results,
@@ -62,6 +63,7 @@ def agent_loop(
     context: RunContext[Any] | None = None,
     *,
     begun: Collection[str] = (),
+    known_ids: set[str] | None = None,
     text_ends: bool = True,
     stream: bool = False,
 ) -> Flow[Answer]:
@@ -74,6 +76,7 @@ def agent_loop(
         history: The conversation.  Replies and results are appended to it.
         context: The values of injected parameters, which the model does not see.
         begun: The ids of pending calls that began in an earlier run, of any process.
+        known_ids: The ids of all calls in the history, if they are known; new ones are added.
         text_ends: Whether a plain text may be the answer: after one reminder, or with `ends_turn` in its message.
         stream: Whether the model is asked for deltas.
 
@@ -84,7 +87,7 @@ def agent_loop(
         NoAnswer: The model gave an empty reply that no policy dealt with.
     """
     context = context or RunContext(None)
-    known_ids = {call["id"] for message in history for call in message.get("tool_calls") or ()}
+    known_ids = list_call_ids(history) if known_ids is None else known_ids
     texts = 0
     while True:
         step_tools = tools if isinstance(tools, ToolRegistry) else tools()

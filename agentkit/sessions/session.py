@@ -26,7 +26,18 @@ from ..core.flow import Listener, Policy
 from ..core.host import find_versions
 from ..core.labels import DEVELOPER, USER, CallOrigin, Label, delimit, new_delimiter_id, with_label
 from ..core.lazy_names import display_with
-from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, text_of, tool_message, user
+from ..core.messages import (
+    Message,
+    ToolCall,
+    Usage,
+    list_call_ids,
+    pending_calls,
+    sort_results,
+    system,
+    text_of,
+    tool_message,
+    user,
+)
 from ..core.parts import Content
 from ..core.pending import Pending, Question
 from ..core.threads import Cancellation
@@ -213,6 +224,8 @@ class Session:
     """The messages at the end of the last run."""
     _read: Origins | None = field(default=None, repr=False)
     """What the runs have read of the messages; None if another program may have changed them."""
+    _call_ids: tuple[list[Message], set[str]] | None = field(default=None, repr=False)
+    """The messages with the ids of all their calls, with the same meaning of None."""
 
     def __post_init__(self) -> None:
         self.messages = [*self.messages]  # the given list is not changed
@@ -230,6 +243,12 @@ class Session:
         """
         if self._busy.locked():
             self.cancellation.set(reason)
+
+    def call_ids(self) -> set[str]:
+        """Return the ids of all calls of the conversation, to which a run adds those of new calls."""
+        if self._call_ids is None or self._call_ids[0] is not self.messages:
+            self._call_ids = self.messages, list_call_ids(self.messages)
+        return self._call_ids[1]
 
     def origins(self) -> Origins:
         """Return the origins of what the runs have read of the messages, which the next run continues."""
@@ -329,6 +348,7 @@ class Session:
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
             self._read = None
+            self._call_ids = None
         if query is None:
             self._accept(answers)
         elif answers:

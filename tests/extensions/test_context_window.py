@@ -2,7 +2,12 @@
 
 import itertools
 import json
+import os
 import re
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +18,8 @@ from agentkit.engine.history import check_history
 from agentkit.engine.history.moved import Moved, ShortenedHistory
 from agentkit.engine.history.size import RunningSize, count_characters
 from agentkit.engine.model import Reply
-from agentkit.events import Compacted
+from agentkit.events import Compacted, ToolFinished
+from agentkit.journal import runs
 from agentkit.policies import compact
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.final_answer import make_answer_tool
@@ -570,3 +576,64 @@ def test_a_run_with_summaries_is_replayed(world, tmp_path):
     agent = JsonAgent(page, model=Reader(None, steps=30), max_steps=100, extensions=[extension])
     result = world.run(agent, "Read all pages.", record=tmp_path / "run.jsonl")
     assert agent.replay(tmp_path / "run.jsonl").answer == result.answer == "ok"
+
+
+class Killed(BaseException):
+    """The process ends."""
+
+
+def test_a_run_that_was_killed_continues_with_what_had_left(world, tmp_path):
+    place = tmp_path / "journal.sqlite"
+    script = [*[call("page", number=number) for number in range(20)], Killed()]
+    model = ScriptedModel(script)
+    model.context_window = 2_500
+    with pytest.raises(Killed):
+        world.run(JsonAgent(page, model=model, max_steps=100, journal=place), "Read all.")
+    (killed,) = runs(place)
+    before = Session.resumed(killed.id, place).session_state
+    assert before["ContextWindow"]["moved"]["start"] > 0
+    later = ScriptedModel(answer("ok"))
+    later.context_window = 2_500
+    assert JsonAgent(page, model=later, max_steps=100, journal=place).resume(killed.id).answer == "ok"
+    assert later.requests[0].messages == model.requests[-1].messages
+
+
+def test_what_has_left_is_read_in_another_process(tmp_path):
+    place = tmp_path / "journal.sqlite"
+    agent = JsonAgent(page, model=Reader())
+    session = Session.open("long", place)
+    for number in range(12):
+        agent.run(f"Read page {number}.", session=session)
+    program = """
+import sys
+from test_context_window import JsonAgent, Reader, Session, page
+print(JsonAgent(page, model=Reader()).run("What is the code of Kestrel?", session=Session.open("long", sys.argv[1])).answer)
+"""
+    folders = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(place)],
+        env={**os.environ, "PYTHONPATH": folders},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "4711", done.stderr
+
+
+@pytest.mark.parametrize("shape", ["queries", "steps"])
+def test_a_turn_of_a_long_conversation_takes_no_longer(shape):
+    def read(turns: int) -> float:
+        times = [0.0]
+
+        def note(event) -> None:
+            if isinstance(event, ToolFinished) and not event.result.is_answer:
+                times.append(time.process_time())
+
+        model = Reader(steps=turns if shape == "steps" else 1)
+        agent = JsonAgent(page, model=model, listeners=[note], max_steps=10**6)
+        session = Session()
+        for number in range(1 if shape == "steps" else turns):
+            agent.run(f"Read page {number}.", session=session)
+        return times[-1] - times[-100]
+
+    assert read(500) < 2 * read(150)
