@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from ..core.host import find_kernel
 from ..core.masking import MaskedDict
 from ..engine.model import Model, Request
 from ..models.litellm.importing import begin_import
-from ..models.litellm.model import LiteLLMModel
+from ..models.litellm.model import ACCOUNT_OPTION, LiteLLMModel
 from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS, check_body
 from ..models.local import LOCAL_OPTIONS, LOCAL_PREFIX, LocalModel
 from ..models.offline import OfflineModel
@@ -30,12 +29,6 @@ MIN_OPTION_LIKENESS = 0.75
 NO_MODEL = (
     f"no model is named (model=... or {MODEL_VARIABLE}), so the embedded offline model answers: it matches words, "
     "it does not understand them"
-)
-
-
-_ACCOUNT_OPTION = re.compile(
-    r"api_.+|base_url|organization|custom_llm_provider|(?:extra_)?headers|extra_(?:body|query)|(?:aws|azure|vertex)_.+"
-    r"|.+_(?:key|token|secret|password|credentials)"
 )
 
 
@@ -192,7 +185,7 @@ class Backends:
         if model not in self._created:
             options: dict[str, Any] = self.options
             if isinstance(first, str) and first != OFFLINE and _provider(first) != _provider(model):
-                others = {key: value for key, value in options.items() if not _ACCOUNT_OPTION.fullmatch(key)}
+                others = {key: value for key, value in options.items() if not ACCOUNT_OPTION.fullmatch(key)}
                 options = MaskedDict(others)
             self._created[model] = _create(model, options)
         return self._created[model]
@@ -203,7 +196,7 @@ def _create(name: str, options: Mapping[str, Any]) -> Model:
     if name == OFFLINE:
         return OfflineModel()
     if name.startswith(LOCAL_PREFIX):
-        return LocalModel(name, **{key: value for key, value in options.items() if not _ACCOUNT_OPTION.fullmatch(key)})
+        return LocalModel(name, **{key: value for key, value in options.items() if not ACCOUNT_OPTION.fullmatch(key)})
     if name.endswith(".gguf"):
         path = name.removeprefix("./")
         raise DefinitionError(f'model={name!r}: a file is named with "local/". Write model="{LOCAL_PREFIX}{path}".')

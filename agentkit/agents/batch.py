@@ -11,16 +11,17 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from ..core.background import check_event_loop, iterate_blocking, run_coroutine, run_in_thread
-from ..core.errors import InnerPaused, RunError
+from ..core.errors import DefinitionError, InnerPaused, RunError
 from ..core.lazy_names import open_door
 from ..core.parts import Query
 from ..engine.result import Result, RunFinished
 from ..sessions.session import Session
 from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
-from .options import check_names, query_request
+from .map_batches import Batch, map_in_batches
+from .options import RunRequest, check_names, query_request
 from .runner import astream_run
-from .spec import Agent
+from .spec import Agent, AgentSpec
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -50,11 +51,14 @@ class MapOptions(TypedDict, total=False):
     `concurrency` is the number of queries at a time (default: 8).  `progress` shows a bar; by default on a terminal and
     in a notebook.  `workers` is the database of `agentkit worker` processes that have this agent as "agent", or
     `agentkit.dbos.Workers(url, agent="name")`.  The batch is then spread over them, with their own concurrency.
+    `batch=True` sends the requests as batches of the provider, which cost about half and take up to a day.  A `Batch`
+    has settings.  All runs go side by side, and the agent needs a journal.
     """
 
     concurrency: int
     progress: bool | None
     workers: str | BatchWorkers | None
+    batch: bool | Batch
 
 
 async def collect_outcomes(agent: Agent, queries: Queries, **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
@@ -63,6 +67,11 @@ async def collect_outcomes(agent: Agent, queries: Queries, **how: Unpack[MapOpti
     concurrency = how.get("concurrency", 8)
     progress = how.get("progress")
     workers = how.get("workers")
+    batch = how.get("batch", False)
+    if not isinstance(batch, bool | Batch):
+        raise DefinitionError(f"map: batch must be True, False or Batch(...), got {batch!r:.80}")
+    if batch and workers is not None:
+        raise DefinitionError("map: batch= and workers= exclude each other. Leave one of them out.")
     outcomes: dict[int, Outcome[Any]] = {}
     with (
         explain_interrupt(INTERRUPTED_BATCH),
@@ -77,6 +86,18 @@ async def collect_outcomes(agent: Agent, queries: Queries, **how: Unpack[MapOpti
                 )
             listed = [query async for query in _iterate(queries)]
             return await found.collect(agent, listed, lambda one: bar.advance(failed=isinstance(one, Exception)))
+        if batch:
+            _check(queries, concurrency)
+            check_event_loop("agent.map, queries")
+            listed = [query async for query in _iterate(queries)]
+            settings = batch if isinstance(batch, Batch) else Batch()
+
+            async def run(spec: AgentSpec, request: RunRequest) -> Result[Any] | BaseException:
+                outcome = await _finish(spec, request)
+                bar.advance(failed=isinstance(outcome, BaseException))
+                return outcome
+
+            return await map_in_batches(agent, listed, settings, run, lambda state: bar.note(str(state)))
         async with aclosing(iterate_outcomes(agent, queries, concurrency)) as arriving:
             async for place, outcome in arriving:
                 outcomes[place] = outcome
@@ -185,9 +206,13 @@ async def _next(waiting: AsyncGenerator[E, None]) -> E | None:
 
 
 async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
-    """Return the outcome of one query; an interrupt is returned too, because asyncio would stop the loop with it."""
+    return await _finish(agent.spec, query_request(query, Session()))
+
+
+async def _finish(spec: AgentSpec, request: RunRequest) -> Result[Any] | BaseException:
+    """Return the outcome of a run; an interrupt is returned too, because asyncio would stop the loop with it."""
     try:
-        async with aclosing(astream_run(agent.spec, query_request(query, Session()))) as events:
+        async with aclosing(astream_run(spec, request)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     return event.result

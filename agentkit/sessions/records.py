@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..core.messages import Message, Usage, calls_of
 
+MAP_ORIGIN = "map"
+"""The origin of a run that is a map of queries, which are runs inside it."""
 Line: TypeAlias = Mapping[str, Any]
 """A record as a JSON object; its `kind` names the class."""
 
@@ -31,7 +33,7 @@ class RunBegun(NamedTuple):
         first: The index of the run's first message.
         begun: The time (Unix).
         setup: The instruction and the schemas of the tools of its agent; None for a branch.
-        origin: "run/call" for an agent inside a tool, "run:step" for a branch, else "".
+        origin: "run/call" for an agent inside a tool, "run:step" for a branch, "map" for a map of queries, else "".
     """
 
     run: str

@@ -36,6 +36,7 @@ class ProgressBar:
         self._drawing = threading.Lock()
         self._over = threading.Event()
         self._width = 0
+        self._note = ""
 
     def __enter__(self) -> "ProgressBar":
         self._draw()
@@ -59,6 +60,11 @@ class ProgressBar:
         if time.monotonic() - self._drawn >= MIN_REDRAW_SECONDS:
             self._draw()
 
+    def note(self, text: str) -> None:
+        """Show what is in progress, behind the counts."""
+        self._note = text
+        self._draw()
+
     def _tick(self) -> None:
         """Redraw without new runs too, because the elapsed time changes."""
         while not self._over.wait(MAX_REDRAW_SECONDS):
@@ -79,4 +85,5 @@ class ProgressBar:
         filled = self._length * self._done // self._total if self._total else 0
         bar = f"[{'#' * filled}{'-' * (self._length - filled)}] " if self._total else ""
         failed = f", {self._failed} failed" if self._failed else ""
-        return f"{bar}{count} done{failed}, {time.monotonic() - self._started:.0f} s"
+        note = f", {self._note}" if self._note else ""
+        return f"{bar}{count} done{failed}, {time.monotonic() - self._started:.0f} s{note}"

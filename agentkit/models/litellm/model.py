@@ -6,7 +6,9 @@ provider, the address and the key of its server, and whether that renders a chat
 """
 
 import asyncio
+import math
 import os
+import re
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
@@ -117,6 +119,11 @@ def _has_audio(messages: Sequence[Message]) -> bool:
 _ANNOUNCING = (":", "...", "…")
 """The last characters of a text that is no end."""
 _TIMEOUT_GRACE_SECONDS = 1.0
+ACCOUNT_OPTION = re.compile(
+    r"api_.+|base_url|organization|custom_llm_provider|(?:extra_)?headers|extra_(?:body|query)|(?:aws|azure|vertex)_.+"
+    r"|.+_(?:key|token|secret|password|credentials)"
+)
+"""The options that belong to an account of a provider: keys, addresses, headers."""
 
 
 class LiteLLMModel:
@@ -315,6 +322,42 @@ class LiteLLMModel:
         except ModelError:  # the request itself raises it
             return None
         return None if prices is None else prices.max_input_tokens
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options for `litellm.completion`."""
+        return self._options
+
+    @property
+    def account(self) -> dict[str, Any]:
+        """The options of the provider's account; those that litellm finds in the environment for some servers, too."""
+        given = {name: value for name, value in self._options.items() if ACCOUNT_OPTION.fullmatch(name)}
+        if "base_url" in given:
+            given.setdefault("api_base", given.pop("base_url"))
+        route = self.find_route()
+        if route.provider in ("hosted_vllm", "litellm_proxy"):  # else litellm's functions of files ask OpenAI
+            _, _, key, base = load_litellm().get_llm_provider(
+                route.name, api_base=given.get("api_base"), api_key=given.get("api_key")
+            )
+            given |= {name: value for name, value in {"api_key": key, "api_base": base}.items() if value}
+        return given
+
+    def find_route(self) -> Route:
+        """Return the provider, the model's name there, and its prices; raise `ModelError` as a request would."""
+        load_litellm()
+        return self._resolve_route()
+
+    def for_client(self, client: Any, name: str = "") -> "LiteLLMModel":
+        """Return the model with an HTTP client of its own, which may take any time; `name` is another route to it."""
+        options = {**self._options, "client": client}
+        return LiteLLMModel(
+            name or self._name,
+            timeout=math.inf,
+            strict=self._tools.strict,
+            cache=self._cache,
+            max_reply_bytes=self._max_reply_bytes,
+            **options,
+        )
 
     @property
     def caches_prompts(self) -> bool:

@@ -169,7 +169,7 @@ class PreparedTools:
     """
 
     def __init__(self, *, strict: bool) -> None:
-        self._strict = strict
+        self.strict = strict
         self._last: tuple[Any, list[Json]] = (None, [])
         self._last_form: tuple[Any, Json] = (None, {})
 
@@ -211,7 +211,7 @@ class PreparedTools:
             return "anthropic"
         if provider == "gemini" or (provider == "vertex_ai" and "gemini" in model):
             return "gemini"
-        return "openai_strict" if self._strict and provider in _STRICT_PROVIDERS else "openai"
+        return "openai_strict" if self.strict and provider in _STRICT_PROVIDERS else "openai"
 
 
 def _render_reply(schema: Json, dialect: str) -> Json:

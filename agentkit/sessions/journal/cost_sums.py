@@ -109,8 +109,9 @@ def _read_steps(store: Store) -> Iterator[tuple[RunEntry, list[Step]]]:
 
 def _add_run(of: Any, run: str, user: str, steps: list[Step]) -> None:
     called: dict[int, list[str]] = {}
+    asked = {step.step for step in steps if not step.call}
     for step in steps:
-        if step.call:
+        if step.call and step.step in asked:  # else it is a batch of a map
             called.setdefault(step.step, []).append(step.name)
             row = of("tool", step.name)
             row.note(run)

@@ -24,6 +24,7 @@ from ...engine.trace import Span, Trace
 from ...policies.long_results import TruncatedResults
 from ...tools.results.result_text import render_text
 from ..records import (
+    MAP_ORIGIN,
     ConversationTagged,
     ConversationTitled,
     MessageWritten,
@@ -113,6 +114,10 @@ def open_run(journal: Journal, run: str) -> Opened:
     """
     with opened_store(journal.path, journal.sync, must_exist=True) as store, reading(store, f"run {run}"):
         wanted = find_run(store, run)
+        if wanted.origin == MAP_ORIGIN:
+            raise JournalError(
+                f"run {wanted.id} is a map. Continue it with the same call: agent.map(queries, batch=...)"
+            )
         if wanted.state not in ("finished", "superseded"):
             check_free(store, wanted.conversation, f"run {wanted.id}")
         return store.read_together(partial(_read_run, store, journal, wanted.id))

@@ -1,0 +1,518 @@
+"""A model whose requests are lines of the provider's batches, which are answered within a day for less money.
+
+Each request is made by litellm as a live one, up to its HTTP client: there it becomes a line, and waits.  When all runs
+wait, their lines go as one batch.  Each result is then the HTTP response of its request, so that litellm and agentkit
+read it as that of a live one, errors included: what a live request would repeat is a line of the next batch.
+
+A batch has an id of our own, which is in a log before anything is sent, and in its metadata.  So a process that was
+killed at any place finds its batches again.  A line is known by the digest of its request.
+"""
+
+import asyncio
+import json
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
+from importlib import import_module
+from inspect import signature
+from typing import Any, Protocol, get_args
+
+from ...core.background import run_coroutine, run_in_thread
+from ...core.errors import DefinitionError, ModelError
+from ...core.masking import mask
+from ...core.messages import Usage
+from ...engine.model import Delta, Reply, Request
+from .errors import convert_error
+from .importing import load_litellm
+from .model import LiteLLMModel
+
+LINE_HEADER = "x-agentkit-line"
+"""The header that names the line of a request; it is not sent."""
+METADATA_KEY = "agentkit"
+"""The key of a batch's metadata with our own id."""
+_UNREADABLE = {"bedrock"}
+"""Providers whose results litellm does not turn into OpenAI's form."""
+_IN_OPENAI_FORM = {"vertex_ai"}
+"""Providers for which litellm makes their own lines from those in OpenAI's form, and reads the results back."""
+MAX_LINES = 50_000
+MAX_BYTES = 100_000_000
+"""Lines and bytes of one batch: OpenAI takes 50,000 and 200 MB, Azure 100,000 and 200 MB."""
+MAX_FAILURES = 10
+"""Failures in a row of the requests about batches, which are repeated after a while."""
+_ENDED = {"completed", "expired", "cancelled", "failed"}
+_EXPIRED = "batch_expired"
+Answer = tuple[int, bytes]
+"""The status and the body of a result."""
+
+
+class BatchLog(Protocol):
+    """What keeps the batches of a map over the end of its process; each call is written when it returns."""
+
+    async def begin(self, batch: str, lines: Sequence[str]) -> None:
+        """Write that a batch with these lines is about to be sent."""
+        ...
+
+    async def note(self, batch: str, facts: Mapping[str, str]) -> None:
+        """Write facts about a batch, such as the provider's id of it."""
+        ...
+
+    async def end(self, batch: str) -> None:
+        """Write that nothing needs the results of a batch any more."""
+        ...
+
+    async def read_open(self) -> Mapping[str, tuple[Sequence[str], Mapping[str, str]]]:
+        """Return the lines and the facts of the batches that have begun and not ended, the oldest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """How far the current batches are.
+
+    Attributes:
+        number: The number of batches up to now.
+        status: What the provider calls the status of the last one.
+        completed: The lines that have a result.
+        failed: The lines that have an error.
+        total: All lines.
+    """
+
+    number: int
+    status: str
+    completed: int = 0
+    failed: int = 0
+    total: int = 0
+
+    def __str__(self) -> str:
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"batch {self.number}: {self.completed:,} of {self.total:,} requests{failed}, {self.status}"
+
+
+@dataclass(eq=False, slots=True)
+class _Line:
+    """A request that waits for its result."""
+
+    digest: str = ""
+    endpoint: str = ""
+    body: bytes = b""
+    answer: "asyncio.Future[Answer] | None" = None
+
+    def resolve(self, status: int, body: bytes) -> None:
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result((status, body))
+
+
+@dataclass(eq=False, slots=True)
+class _Sent:
+    """A batch; `lines` are the requests that wait for it by their ids, `facts` what the log has about it."""
+
+    id: str
+    lines: dict[str, _Line] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    progress: Any = None
+
+
+def list_batch_providers(litellm: Any) -> list[str]:
+    """Return the providers whose batches litellm can create, and whose results can be read here."""
+    annotation = signature(litellm.create_batch).parameters["custom_llm_provider"].annotation
+    return sorted({*get_args(annotation)} - _UNREADABLE)
+
+
+class BatchModel:
+    """A model of litellm whose requests are answered by batches.
+
+    Args:
+        model: The model.
+        log: Keeps the batches.
+        runs: The number of runs that ask it; each calls `leave` at its end.
+        poll_seconds: The most seconds between two questions about the state of a batch.
+        report: Is called with the progress.
+
+    Raises:
+        DefinitionError: litellm has no batches for the provider.
+        ModelError: The provider is unknown, or its key is missing.
+    """
+
+    keeps_time = True
+    caches_prompts = False
+
+    def __init__(
+        self,
+        model: LiteLLMModel,
+        log: BatchLog,
+        runs: int,
+        *,
+        poll_seconds: float = 30.0,
+        report: Callable[[BatchProgress], None] = lambda _: None,
+    ) -> None:
+        self._litellm = load_litellm()
+        self._route = model.find_route()
+        provider = self._route.provider
+        if provider not in (known := list_batch_providers(self._litellm)):
+            raise DefinitionError(
+                f"{model.name}: there are no batches of the provider {provider!r}. Name a model of one of these: "
+                f"{', '.join(known)}; or leave batch= out."
+            )
+        self._model = _copy_model(model, self._litellm, self._route, self)
+        self._account = model.account
+        self._log = log
+        self._running = runs
+        self._poll_seconds = poll_seconds
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        self._lines: dict[str, _Line] = {}
+        """The requests in progress, by the value of their header."""
+        self._waiting: list[_Line] = []
+        self._delivered: list[str] = []
+        """The batches whose results are delivered, and may not be in the journals of their runs yet."""
+        self._may_be_open = True
+        """Whether the log may have batches that have results for requests."""
+        self._number = 0
+        self._work: asyncio.Task[None] | None = None
+        self.name = f"{model.name} (batch)"
+        self.takes_provider_tools = model.takes_provider_tools
+        self.tool_calling = model.tool_calling
+        self.context_window = model.context_window
+        self.worst_case = model.worst_case
+
+    def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
+        """Yield the reply; block the calling thread, which is not that of the event loop."""
+
+        async def collect() -> list[Delta | Reply]:
+            return [piece async for piece in self._ask(request)]
+
+        yield from run_coroutine(collect(), self._loop)
+
+    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+        """Yield the reply when its batch is done."""
+        if asyncio.get_running_loop() is not self._loop:
+            for piece in await asyncio.to_thread(lambda: [*self.ask(request)]):
+                yield piece
+            return
+        async with aclosing(self._ask(request)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _ask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+        line = _Line()
+        key = secrets.token_hex(8)
+        self._lines[key] = line
+        headers = {**(request.headers or {}), LINE_HEADER: key}
+        try:
+            async with aclosing(
+                self._model.aask(replace(request, stream=False, timeout=None, headers=headers))
+            ) as pieces:
+                async for piece in pieces:
+                    yield self._price(piece, line) if isinstance(piece, Reply) else piece
+        finally:
+            del self._lines[key]
+            with suppress(ValueError):  # it is in a batch, or was never made
+                self._waiting.remove(line)
+
+    def leave(self) -> None:
+        """Note that a run has ended: the others do not wait for its requests."""
+        self._running -= 1
+        self._begin_if_all_wait()
+
+    async def aclose(self) -> None:
+        """End the work; a batch that is in progress stays with the provider, and is found again."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+
+    async def take(self, key: str, path: str, body: bytes) -> Answer:
+        """Return the result of a request; called in the place of the HTTP client."""
+        line = self._lines[key]
+        line.body = body
+        line.endpoint = "/v1/responses" if path.endswith("/responses") else "/v1/chat/completions"
+        data = json.dumps(json.loads(body), sort_keys=True)
+        line.digest = blake2b(f"{line.endpoint} {data}".encode(), digest_size=16).hexdigest()
+        line.answer = self._loop.create_future()
+        self._waiting.append(line)
+        self._begin_if_all_wait()
+        return await line.answer
+
+    def _begin_if_all_wait(self) -> None:
+        if self._work is None and self._waiting and len(self._waiting) >= self._running:
+            self._work = self._loop.create_task(self._answer_all())
+
+    async def _answer_all(self) -> None:
+        """Answer the requests that wait: from the batches that are open from before, else from new ones."""
+        batches = list[_Sent]()
+        try:
+            for batch in self._delivered:
+                await self._log.end(batch)
+            self._delivered.clear()
+            if self._may_be_open:
+                batches = await self._adopt()
+                self._may_be_open = False
+            batches = batches or await self._send()
+            await self._wait_for(batches)
+        except Exception as error:
+            self._may_be_open = True
+            self._fail(batches, error)
+            batches = []
+        finally:
+            self._delivered += [batch.id for batch in batches]
+            self._work = None
+        self._begin_if_all_wait()
+
+    def _fail(self, batches: Sequence[_Sent], error: Exception) -> None:
+        """Answer the requests that wait with an error."""
+        failure = error if isinstance(error, ModelError) else self._convert(error)
+        status = failure.status or (503 if failure.transient else 400)
+        body = json.dumps({"error": {"message": f"the batch failed: {failure}", "code": failure.kind}}).encode()
+        lines = [*self._waiting, *(line for batch in batches for line in batch.lines.values())]
+        self._waiting.clear()
+        for line in lines:
+            line.resolve(status, body)
+
+    async def _adopt(self) -> list[_Sent]:
+        """Return the batches of an earlier process that requests wait for; the others are over."""
+        waiting = defaultdict[str, list[_Line]](list)
+        for line in self._waiting:
+            waiting[line.digest].append(line)
+        adopted = list[_Sent]()
+        for identity, (lines, facts) in (await self._log.read_open()).items():
+            batch = _Sent(identity, facts={**facts})
+            self._number += 1
+            for name in lines:
+                if same := waiting[name.partition("-")[0]]:
+                    batch.lines[name] = same.pop()
+            if batch.lines and ("batch" in batch.facts or await self._find(batch)):
+                adopted.append(batch)
+                for line in batch.lines.values():
+                    self._waiting.remove(line)
+            else:
+                for line in batch.lines.values():
+                    waiting[line.digest].append(line)
+                await self._log.end(identity)
+        return adopted
+
+    async def _send(self) -> list[_Sent]:
+        """Create batches of the requests that wait."""
+        lines = self._waiting
+        self._waiting = []
+        batches = list[_Sent]()
+        try:
+            for some in _split_lines(lines):
+                batch = _Sent(secrets.token_hex(8))
+                counts = defaultdict[str, int](int)
+                for line in some:
+                    counts[line.digest] += 1
+                    batch.lines[f"{line.digest}-{counts[line.digest]}"] = line
+                batches.append(batch)
+                self._number += 1
+                await self._log.begin(batch.id, [*batch.lines])
+                await self._create(batch)
+        except BaseException:
+            sent = {line for batch in batches for line in batch.lines.values()}
+            self._waiting += [line for line in lines if line not in sent]
+            self._waiting += [line for batch in batches for line in batch.lines.values()]
+            raise
+        return batches
+
+    async def _create(self, batch: _Sent) -> None:
+        """Upload the lines, and create the batch; after an unclear failure, look for it before a second attempt."""
+        file = b"".join(
+            json.dumps(
+                {"custom_id": name, "method": "POST", "url": line.endpoint, "body": json.loads(line.body)}
+            ).encode()
+            + b"\n"
+            for name, line in batch.lines.items()
+        )
+        endpoint = next(iter(batch.lines.values())).endpoint
+        self._report(BatchProgress(self._number, "uploading", total=len(batch.lines)))
+        upload = (f"{batch.id}.jsonl", file, "application/jsonl")
+        send = partial(self._litellm.create_file, file=upload, purpose="batch", **self._how())
+        uploaded = await self._repeat(send)
+        batch.facts["file"] = uploaded.id
+        await self._log.note(batch.id, batch.facts)
+
+        send = partial(
+            self._litellm.create_batch,
+            completion_window="24h",
+            endpoint=endpoint,
+            input_file_id=uploaded.id,
+            metadata={METADATA_KEY: batch.id},
+            **self._how(),
+        )
+
+        async def create() -> str:
+            try:
+                made = await run_in_thread(send)
+            except Exception as error:
+                if not self._convert(error).transient or not await self._find(batch):
+                    raise
+                return batch.facts["batch"]
+            return str(made.id)
+
+        batch.facts["batch"] = await self._repeat_async(create)
+        await self._log.note(batch.id, batch.facts)
+
+    async def _find(self, batch: _Sent) -> bool:
+        """Look for a batch that may have been created; return whether it was."""
+        after: str | None = None
+        while True:
+            page = await self._repeat(partial(self._litellm.list_batches, after=after, limit=100, **self._how()))
+            found = [_as_dict(entry) for entry in _as_dict(page).get("data") or ()]
+            for entry in found:
+                metadata = entry.get("metadata") or {}
+                is_same = entry.get("input_file_id") == batch.facts.get("file", "")
+                if metadata.get(METADATA_KEY) == batch.id or is_same:
+                    batch.facts["batch"] = str(entry["id"])
+                    await self._log.note(batch.id, batch.facts)
+                    return True
+            if not found or not _as_dict(page).get("has_more"):
+                return False
+            after = str(found[-1]["id"])
+
+    async def _wait_for(self, batches: Sequence[_Sent]) -> None:
+        """Poll batches until they have ended, and answer their requests."""
+        left = [*batches]
+        seconds = min(1.0, self._poll_seconds)
+        while True:
+            for batch in [*left]:
+                name = batch.facts["batch"]
+                state = await self._repeat(partial(self._litellm.retrieve_batch, batch_id=name, **self._how()))
+                batch.progress = state
+                if state.status in _ENDED:
+                    await self._deliver(batch, state)
+                    left.remove(batch)
+            self._report(self._sum_up(batches))
+            if not left:
+                return
+            await asyncio.sleep(seconds)
+            seconds = min(1.5 * seconds, self._poll_seconds)
+
+    def _sum_up(self, batches: Sequence[_Sent]) -> BatchProgress:
+        counts = [_as_dict(batch.progress.request_counts or {}) for batch in batches]
+        completed, failed = (sum(int(one.get(name) or 0) for one in counts) for name in ("completed", "failed"))
+        total = sum(len(batch.lines) for batch in batches)
+        return BatchProgress(self._number, batches[-1].progress.status, completed, failed, total)
+
+    async def _deliver(self, batch: _Sent, state: Any) -> None:
+        """Answer the requests of a batch that has ended."""
+        for file in (state.output_file_id, state.error_file_id):
+            if not file:
+                continue
+            content = await self._repeat(partial(self._litellm.file_content, file_id=file, **self._how()))
+            for text in content.content.splitlines():
+                if text.strip() and (line := batch.lines.get(str((row := json.loads(text)).get("custom_id")))):
+                    line.resolve(*_read_row(row))
+        errors = [_as_dict(error) for error in _as_dict(state.errors or {}).get("data") or ()]
+        why = "; ".join(str(error.get("message")) for error in errors[:3]) or f"the batch is {state.status}"
+        code = _EXPIRED if state.status == "expired" else "batch_failed"
+        for line in batch.lines.values():  # those without a result
+            line.resolve(*_read_row({"error": {"code": code, "message": f"no result: {why}"}}))
+
+    async def _repeat(self, call: Callable[[], Any]) -> Any:
+        """Return what a function of litellm returns; repeat one that failed for the moment.
+
+        It is the blocking one, in a thread: litellm keeps clients and tasks for each event loop, which outlive it.
+        """
+        return await self._repeat_async(partial(run_in_thread, call))
+
+    async def _repeat_async(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        failures = 0
+        while True:
+            try:
+                return await call()
+            except Exception as error:
+                failure = error if isinstance(error, ModelError) else self._convert(error)
+                failures += 1
+                if not failure.transient or failures == MAX_FAILURES:
+                    raise failure from error
+                wait = failure.retry_after or 0.5 * 2**failures
+            await asyncio.sleep(min(wait, self._poll_seconds))
+
+    def _how(self) -> dict[str, Any]:
+        """Return the arguments of each request about batches: one attempt, in the account of the model."""
+        own = {"custom_llm_provider": self._route.provider, "model": self._route.name, "max_retries": 0}
+        return {**self._account, **own}
+
+    def _convert(self, error: Exception) -> ModelError:
+        if isinstance(error, ModelError):
+            return error
+        return convert_error(error, model=self.name, begun=False)
+
+    def _price(self, reply: Reply, line: _Line) -> Reply:
+        """Return the reply with the cost of a batch, in place of that of a live request."""
+        if self._route.prices is None or line.answer is None:
+            return reply
+        data = json.loads(line.answer.result()[1]).get("usage")
+        if not data:
+            return reply
+        return replace(reply, usage=replace(reply.usage, cost=self._find_cost(data, reply.usage)))
+
+    def _find_cost(self, data: Mapping[str, Any], usage: Usage) -> float | None:
+        prices = {name: value for name, value in self._model.options.items() if "_cost_per_" in name}
+        if "prompt_tokens" in data:
+            counted = self._litellm.Usage(**data)
+        else:  # of the Responses API
+            tokens = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
+            counted = self._litellm.Usage(**tokens, total_tokens=sum(tokens.values()))
+        costs = self._litellm.cost_calculator.batch_cost_calculator(
+            usage=counted, model=self._route.model, custom_llm_provider=self._route.provider, model_info=prices or None
+        )
+        return float(sum(costs))
+
+
+def _copy_model(model: LiteLLMModel, litellm: Any, route: Any, batches: BatchModel) -> LiteLLMModel:
+    """Return the model with a client that sends nothing, and waits as long as a batch takes."""
+    httpx = import_module("httpx")
+    client = httpx.AsyncClient(transport=_make_transport(httpx, batches))
+    if route.provider == "azure":
+        openai = import_module("openai")
+        return model.for_client(
+            openai.AsyncAzureOpenAI(
+                api_key="none", azure_endpoint="https://batch.invalid", api_version="none", http_client=client
+            )
+        )
+    handler = litellm.llms.custom_httpx.http_handler.AsyncHTTPHandler()
+    handler.client = client
+    if route.provider in _IN_OPENAI_FORM:
+        return model.for_client(handler, name=f"openai/{route.model}")
+    return model.for_client(handler)
+
+
+def _make_transport(httpx: Any, batches: BatchModel) -> Any:
+    async def handle(request: Any) -> Any:
+        status, body = await batches.take(request.headers[LINE_HEADER], request.url.path, request.content)
+        return httpx.Response(status, content=body, headers={"content-type": "application/json"})
+
+    return httpx.MockTransport(handle)
+
+
+def _split_lines(lines: Sequence[_Line]) -> Generator[list[_Line], None, None]:
+    """Yield the lines of each batch: those of one endpoint, as many as fit."""
+    for endpoint in sorted({line.endpoint for line in lines}):
+        some = list[_Line]()
+        size = 0
+        for line in lines:
+            if line.endpoint != endpoint:
+                continue
+            if some and (len(some) == MAX_LINES or size + len(line.body) > MAX_BYTES):
+                yield some
+                some = []
+                size = 0
+            some.append(line)
+            size += len(line.body) + 200
+        yield some
+
+
+def _read_row(row: Mapping[str, Any]) -> Answer:
+    """Return the status and the body of a row of results or of errors; what a batch did not do can be repeated."""
+    if response := row.get("response"):
+        return int(response.get("status_code") or 200), json.dumps(response.get("body") or {}).encode()
+    error = row.get("error") or {"message": "the line has neither a response nor an error"}
+    status = {_EXPIRED: 503, "batch_failed": 400, "batch_cancelled": 400}.get(str(error.get("code")), 500)
+    return status, json.dumps({"error": {**error, "message": mask(str(error.get("message") or error))}}).encode()
+
+
+def _as_dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else value.model_dump()

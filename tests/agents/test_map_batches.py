@@ -1,0 +1,263 @@
+"""Many queries through a provider's batches: a step of all runs is one batch, and a killed process finds it again."""
+
+import asyncio
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from batch_server import BatchServer, look_twice, reply_of, serving
+
+from agentkit import Batch, DefinitionError, JsonAgent, ModelError, Result, RunError, tool
+from agentkit.journal import costs, runs, show
+from agentkit.models.litellm.importing import load_litellm
+from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.records import RunReopened
+from agentkit.testing import ScriptedModel, answer
+
+MEMORY = Path("/dev/shm")
+QUERIES = ["ada", "bob", "eve"]
+QUICK = Batch(poll_seconds=0.02)
+
+
+@pytest.fixture(autouse=True)
+def _litellm_on_httpx(monkeypatch):
+    """Asynchronous calls through httpx, which closes its sockets; clients of this test alone."""
+    litellm = load_litellm()
+    monkeypatch.setattr(litellm, "disable_aiohttp_transport", True)
+    litellm.in_memory_llm_clients_cache.flush_cache()
+    yield
+    litellm.in_memory_llm_clients_cache.flush_cache()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # litellm does not close the clients that it makes for files
+        gc.collect()
+
+
+@pytest.fixture
+def server():
+    return BatchServer()
+
+
+@pytest.fixture
+def base(server):
+    with serving(server) as address:
+        yield address
+
+
+@tool(effect="read")
+def look(place: str) -> str:
+    """Look."""
+    return f"found {place}"
+
+
+def agent_of(base, tmp_path, model="openai/gpt-4o-mini", **settings) -> JsonAgent:
+    options = {"api_key": "none", "api_base": base, "journal": tmp_path / "runs.db", **settings}
+    return JsonAgent(look, model=model, **options)
+
+
+def mapped(world, agent, queries=QUERIES, batch=QUICK):
+    if world.name == "async":
+        return asyncio.run(agent.amap(queries, batch=batch))
+    return agent.map(queries, batch=batch)
+
+
+def found(query: str) -> str:
+    return f"{query}: found {query} 0, found {query} 1"
+
+
+def steps_of(server: BatchServer) -> Counter:
+    """How often each request was submitted: by its query and the results that it has."""
+    lines = Counter()
+    for line in server.lines:
+        messages = line["body"]["messages"]
+        query = next(message["content"] for message in messages if message["role"] == "user")
+        lines[query, sum(message["role"] == "tool" for message in messages)] += 1
+    return lines
+
+
+class TestSteps:
+    def test_the_requests_of_each_step_are_one_batch(self, world, server, base, tmp_path):
+        outcomes = mapped(world, agent_of(base, tmp_path))
+        assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+        assert (len(server.batches), len(server.lines), server.live) == (3, 9, 0)
+        assert all(len(batch["metadata"]["agentkit"]) == 16 for batch in server.batches.values())
+        listed = runs(tmp_path / "runs.db")
+        assert [(run.state, run.query[:9], run.usage.requests) for run in listed] == [("finished", "3 queries", 9)]
+        assert show(f"{listed[0].id}-1", store=tmp_path / "runs.db").run.answer == found("bob")
+
+    def test_a_line_is_the_body_of_the_live_request_and_costs_half(self, world, server, base, tmp_path):
+        live = []
+        server.answer = lambda body: (live.append(body), look_twice(body))[1]
+        agent = agent_of(base, tmp_path, temperature=0.5, max_tokens=500, memory=False)
+        result = world.run(agent, "ada")
+        asked = [*live]
+        (outcome,) = mapped(world, agent, ["ada"])
+        assert [line["body"] for line in server.lines] == asked
+        assert outcome.messages == result.messages
+        assert outcome.usage.cost == pytest.approx(result.usage.cost / 2)
+        assert outcome.usage.input_tokens == result.usage.input_tokens == 3000
+        models = {one.name: one.cost for one in costs(tmp_path / "runs.db") if one.kind == "model"}
+        assert models["openai/gpt-4o-mini (batch)"] == pytest.approx(models["openai/gpt-4o-mini"] / 2)
+
+    def test_runs_of_other_lengths_do_not_wait_for_each_other_for_ever(self, server, base, tmp_path):
+        def some(body):
+            return reply_of(body, "at once") if "ada" in str(body["messages"]) else look_twice(body)
+
+        server.answer = some
+        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+        assert [outcome.answer for outcome in outcomes] == ["at once", found("bob"), found("eve")]
+        assert [batch["request_counts"]["total"] for batch in server.batches.values()] == [3, 2, 2]
+
+    def test_the_same_query_twice_is_two_lines(self, server, base, tmp_path):
+        outcomes = agent_of(base, tmp_path).map(["ada"] * 3, batch=QUICK)
+        assert [outcome.answer for outcome in outcomes] == [found("ada")] * 3
+        assert len(server.lines) == 9
+
+    def test_many_lines_are_several_batches(self, server, base, tmp_path, monkeypatch):
+        monkeypatch.setattr("agentkit.models.litellm.batches.MAX_LINES", 2)
+        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+        assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+        assert [batch["request_counts"]["total"] for batch in server.batches.values()] == [2, 1] * 3
+
+    def test_no_queries_are_no_batch(self, server, base, tmp_path):
+        assert agent_of(base, tmp_path).map([], batch=QUICK) == []
+        assert server.batches == {}
+
+    @pytest.mark.parametrize("model", ["hosted_vllm/own", "litellm_proxy/own"])
+    def test_other_providers_in_openai_s_form(self, server, base, tmp_path, model):
+        (outcome,) = agent_of(base, tmp_path, model).map(["ada"], batch=QUICK)
+        assert outcome.answer == found("ada")
+        assert (len(server.batches), server.live) == (3, 0)
+
+    def test_progress_is_shown_with_counts(self, server, base, tmp_path, capsys):
+        agent_of(base, tmp_path).map(QUERIES, batch=QUICK, progress=True)
+        shown = capsys.readouterr().err
+        assert "batch 1: 0 of 3 requests, uploading" in shown
+        assert "batch 3: 3 of 3 requests, completed" in shown
+
+
+class TestFailures:
+    @pytest.mark.parametrize("fate", ["expired", 429, 500])
+    def test_a_line_that_failed_for_the_moment_is_in_the_next_batch(self, server, base, tmp_path, fate):
+        server.fates["bob"] = [fate]
+        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+        assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+        assert steps_of(server) == {(query, n): 1 + ((query, n) == ("bob", 0)) for query in QUERIES for n in range(3)}
+        assert len(server.batches) == 4
+
+    @pytest.mark.parametrize(("fate", "kind"), [(400, "bad_request"), ("lost", "bad_request"), (401, "authentication")])
+    def test_a_line_that_was_refused_is_the_failure_of_its_run(self, server, base, tmp_path, fate, kind):
+        server.fates["bob"] = [fate]
+        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+        assert [isinstance(outcome, Result) for outcome in outcomes] == [True, False, True]
+        assert isinstance(outcomes[1], ModelError)
+        assert outcomes[1].kind == kind
+        assert len(server.batches) == 3
+
+    def test_a_batch_whose_creation_had_no_answer_is_found_and_not_created_again(self, server, base, tmp_path):
+        server.faults = {"POST /v1/batches": ["drop after", "drop before", 503], "GET /v1/batches": [503]}
+        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+        assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+        assert set(steps_of(server).values()) == {1}
+        assert len(server.batches) == 3
+
+    def test_a_server_that_refuses_the_file_fails_the_runs_with_its_reason(self, server, base, tmp_path):
+        server.faults["POST /v1/files"] = [401]
+        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+        assert {outcome.kind for outcome in outcomes} == {"authentication"}
+        assert "the batch failed" in str(outcomes[0])
+        again = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+        assert [outcome.answer for outcome in again] == [found(query) for query in QUERIES]
+
+
+class TestNames:
+    def test_the_same_call_later_is_a_new_map(self, server, base, tmp_path):
+        for _ in range(2):
+            assert agent_of(base, tmp_path).map(QUERIES, batch=QUICK)[0].answer == found("ada")
+        assert len(server.batches) == 6
+        assert [run.id.partition(".")[2] for run in runs(tmp_path / "runs.db")] == ["2", "1"]
+
+    def test_a_named_map_returns_its_outcomes_again(self, world, server, base, tmp_path):
+        named = Batch(name="nightly", poll_seconds=0.02)
+        for _ in range(2):
+            outcomes = mapped(world, agent_of(base, tmp_path), batch=named)
+            assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+        assert len(server.batches) == 3
+        with pytest.raises(
+            DefinitionError, match=r"began with other queries, or with another agent\. Give another name"
+        ):
+            mapped(world, agent_of(base, tmp_path), ["other"], named)
+
+    @pytest.mark.parametrize(
+        ("settings", "batch", "named"),
+        [
+            ({"journal": None}, True, "map: batch= needs a journal"),
+            ({"model": "anthropic/claude-sonnet-4-5"}, True, "'anthropic'.*azure, hosted_vllm, litellm_proxy, mistral"),
+            ({}, 3, r"map: batch must be True, False or Batch\(...\), got 3"),
+        ],
+    )
+    def test_what_cannot_be_a_batch_is_named(self, base, tmp_path, settings, batch, named):
+        with pytest.raises(DefinitionError, match=named):
+            agent_of(base, tmp_path, **settings).map(QUERIES, batch=batch)
+
+    def test_a_model_without_batches_is_named(self, tmp_path):
+        agent = JsonAgent(look, model=ScriptedModel(answer("a")), journal=tmp_path / "runs.db")
+        with pytest.raises(DefinitionError, match="the model 'scripted' has no batches"):
+            agent.map(QUERIES, batch=True)
+        with pytest.raises(DefinitionError, match="batch= and workers= exclude each other"):
+            agent.map(QUERIES, batch=True, workers="postgresql://x/y")
+        with pytest.raises(DefinitionError, match="Batch: poll_seconds must be a number > 0, got 0"):
+            Batch(poll_seconds=0)
+
+    def test_its_run_in_the_journal_is_continued_by_a_map_alone(self, server, base, tmp_path):
+        agent = agent_of(base, tmp_path)
+        agent.map(QUERIES, batch=QUICK)
+        (listed,) = runs(tmp_path / "runs.db")
+        with opened_store(tmp_path / "runs.db") as store:
+            store.append([RunReopened(listed.id, listed.conversation)])
+        with pytest.raises(
+            RunError, match=r"is a map. Continue it with the same call: agent.map\(queries, batch=...\)"
+        ):
+            agent.resume(listed.id)
+
+
+def killed(server: BatchServer, base: str, runs: int, first: int, step: int, most: int) -> None:
+    """Kill maps at places, and check what the processes after them return and submit."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        words = [sys.executable, Path(__file__).with_name("killed_batches.py"), folder, base]
+        numbers = map(str, (runs, first, step, most))
+        done = subprocess.run([*words, *numbers], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    deaths = json.loads(done.stdout)
+    assert len(deaths) == most
+    queries = {place: [f"{place}: {number}" for number in range(runs)] for place in deaths}
+    assert deaths == {place: [found(query) for query in listed] for place, listed in queries.items()}
+    submitted = steps_of(server)
+    wanted = {(query, number): 1 for listed in queries.values() for query in listed for number in range(3)}
+    assert {key: times for key, times in submitted.items() if key in wanted} == wanted, "none twice, none lost"
+
+
+def test_a_map_that_is_killed_continues(server, base):
+    killed(server, base, runs=2, first=5, step=9, most=3)
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(1200)
+def test_a_map_that_is_killed_at_fifty_places_submits_no_request_twice(server, base):
+    killed(server, base, runs=3, first=0, step=1, most=50)
+    assert len(server.batches) >= 150
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(1200)
+def test_a_thousand_runs_of_three_steps_are_three_batches(server, base, tmp_path):
+    queries = [f"query {number}" for number in range(1000)]
+    outcomes = agent_of(base, tmp_path).map(queries, batch=Batch(poll_seconds=0.2))
+    assert [outcome.answer for outcome in outcomes] == [found(query) for query in queries]
+    assert (len(server.batches), len(server.lines), server.live) == (3, 3000, 0)
+    assert set(steps_of(server).values()) == {1}

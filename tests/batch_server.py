@@ -1,0 +1,216 @@
+"""A provider of batches on the loopback: /v1/files and /v1/batches as OpenAI documents them, and a model behind them.
+
+"The batch input file is a .jsonl file where each line contains the details of an individual request.  Each request must
+include a unique custom_id."  Results of requests that succeeded are in the output file, all others in the error file.
+"""
+
+import email.parser
+import email.policy
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Answer = tuple[int, dict[str, Any]]
+
+
+def reply_of(body: dict[str, Any], content: str | None, *calls: tuple[str, str, dict[str, Any]]) -> Answer:
+    """A reply with calls (id, name, arguments)."""
+    made = [
+        {"id": key, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for key, name, arguments in calls
+    ]
+    message = {"role": "assistant", "content": content, **({"tool_calls": made} if made else {})}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if made else "stop", "logprobs": None}
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+    return 200, {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"],
+        "choices": [choice], "usage": usage,
+    }  # fmt: skip
+
+
+def look_twice(body: dict[str, Any]) -> Answer:
+    """Call `look` twice, then answer with the query and what was found."""
+    messages = body["messages"]
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    query = next(message["content"] for message in messages if message["role"] == "user")
+    if len(results) < 2:
+        return reply_of(body, None, (f"c{len(results)}", "look", {"place": f"{query} {len(results)}"}))
+    return reply_of(body, None, ("end", "final_answer", {"text": f"{query}: {', '.join(results)}"}))
+
+
+class BatchServer:
+    """The files and the batches of an account.
+
+    Attributes:
+        answer: What the model replies to a body, with the status.
+        polls: How often a batch is asked for until it has ended.
+        fates: What becomes of the first lines with a custom id, in order: "expired", or a status; by query.
+        faults: For paths ("POST /v1/batches"), what is done to the next requests: "drop before", "drop after" or a status.
+        lines: All lines that were submitted, in order.
+    """
+
+    def __init__(self, answer: Callable[[dict[str, Any]], Answer] = look_twice, polls: int = 2) -> None:
+        self.answer = answer
+        self.polls = polls
+        self.fates: dict[str, list[Any]] = {}
+        self.faults: dict[str, list[Any]] = {}
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, dict[str, Any]] = {}
+        self.lines: list[dict[str, Any]] = []
+        self.requests: Counter[str] = Counter()
+        self.live = 0
+        self.lock = threading.RLock()
+        self.asked: Callable[[str], None] = lambda _: None
+
+    def create_file(self, content: bytes) -> dict[str, Any]:
+        with self.lock:
+            name = f"file-{len(self.files)}"
+            self.files[name] = content
+            return {
+                "id": name, "object": "file", "bytes": len(content), "created_at": 1, "filename": "lines.jsonl",
+                "purpose": "batch", "status": "processed",
+            }  # fmt: skip
+
+    def create_batch(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        with self.lock:
+            assert wanted["completion_window"] == "24h"
+            assert all(isinstance(value, str) for value in (wanted.get("metadata") or {}).values())
+            lines = [json.loads(line) for line in self.files[wanted["input_file_id"]].splitlines()]
+            assert len({line["custom_id"] for line in lines}) == len(lines), "custom ids are unique"
+            assert {line["url"] for line in lines} == {wanted["endpoint"]}
+            assert {line["method"] for line in lines} == {"POST"}
+            assert len({line["body"]["model"] for line in lines}) == 1
+            self.lines += lines
+            name = f"batch_{len(self.batches)}"
+            self.batches[name] = {
+                "id": name, "object": "batch", "endpoint": wanted["endpoint"], "errors": None,
+                "input_file_id": wanted["input_file_id"], "completion_window": "24h", "status": "validating",
+                "output_file_id": None, "error_file_id": None, "created_at": len(self.batches),
+                "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
+                "metadata": wanted.get("metadata"),
+            }  # fmt: skip
+            return self.batches[name]
+
+    def poll(self, name: str) -> dict[str, Any]:
+        with self.lock:
+            batch = self.batches[name]
+            self.requests[name] += 1
+            if batch["status"] in ("validating", "in_progress"):
+                batch["status"] = "in_progress"
+                if self.requests[name] >= self.polls:
+                    self._end(batch)
+            return batch
+
+    def _end(self, batch: dict[str, Any]) -> None:
+        output = []
+        errors = []
+        for line in map(json.loads, self.files[batch["input_file_id"]].splitlines()):
+            row = {"id": f"req_{line['custom_id']}", "custom_id": line["custom_id"], "response": None, "error": None}
+            query = next((m["content"] for m in line["body"]["messages"] if m["role"] == "user"), "")
+            fates = self.fates.get(query, [])
+            fate = fates.pop(0) if fates else None
+            if fate == "expired":
+                batch["status"] = "expired"
+                row["error"] = {"code": "batch_expired", "message": "This request could not be executed in time."}
+            elif fate == "lost":
+                continue
+            else:
+                status, body = self.answer(line["body"]) if fate is None else (fate, {"error": {"message": "no"}})
+                row["response"] = {"status_code": status, "request_id": "r", "body": body}
+            (output if row["response"] and row["response"]["status_code"] == 200 else errors).append(row)
+        if batch["status"] != "expired":
+            batch["status"] = "completed"
+        batch["request_counts"] |= {"completed": len(output), "failed": len(errors)}
+        for key, rows in (("output_file_id", output), ("error_file_id", errors)):
+            if rows:
+                batch[key] = self.create_file("\n".join(map(json.dumps, rows)).encode())["id"]
+
+    def list_batches(self, after: str | None, limit: int) -> dict[str, Any]:
+        newest = list(reversed(self.batches.values()))
+        start = 1 + [batch["id"] for batch in newest].index(after) if after else 0
+        return {
+            "object": "list", "data": newest[start : start + limit], "has_more": len(newest) > start + limit,
+            "first_id": None, "last_id": None,
+        }  # fmt: skip
+
+
+@contextmanager
+def serving(server: BatchServer) -> Iterator[str]:
+    """Serve on a free port; yields the address for `api_base`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None: ...
+
+        def _answer(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            url = urlsplit(self.path)
+            parts = url.path.strip("/").split("/")
+            what = f"{self.command} /{'/'.join(parts[:2])}"
+            server.asked(what)
+            fault = server.faults.get(what, []).pop(0) if server.faults.get(what) else None
+            if fault == "drop before":
+                self.close_connection = True
+                return
+            if isinstance(fault, int):
+                self._send(fault, {"error": {"message": "a fault", "type": "server_error", "code": None}})
+                return
+            found = self._route(parts, parse_qs(url.query), body)
+            if fault == "drop after":
+                self.close_connection = True
+                return
+            if isinstance(found, bytes):
+                self._send_bytes(200, found, "application/octet-stream")
+            else:
+                self._send(200, found)
+
+        def _route(self, parts: list[str], query: dict[str, list[str]], body: bytes) -> Any:
+            match self.command, parts[1:]:
+                case "POST", ["files"]:
+                    head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
+                    form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + body)
+                    fields = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
+                    assert fields["purpose"].get_content().strip() == "batch"
+                    return server.create_file(fields["file"].get_payload(decode=True))
+                case "GET", ["files", name, "content"]:
+                    return server.files[name]
+                case "POST", ["batches"]:
+                    return server.create_batch(json.loads(body))
+                case "GET", ["batches"]:
+                    return server.list_batches(query.get("after", [None])[0], int(query.get("limit", ["20"])[0]))
+                case "GET", ["batches", name]:
+                    return server.poll(name)
+                case "POST", ["chat", "completions"]:
+                    server.live += 1
+                    return server.answer(json.loads(body))[1]
+            raise AssertionError(f"{self.command} {self.path}")
+
+        def _send(self, status: int, data: Any) -> None:
+            self._send_bytes(status, json.dumps(data).encode(), "application/json")
+
+        def _send_bytes(self, status: int, data: bytes, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = _answer
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            """Clients may be killed."""
+
+    with Server(("127.0.0.1", 0), Handler) as http:
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{http.server_port}/v1"
+        finally:
+            http.shutdown()
