@@ -324,7 +324,8 @@ class JsonAgent(Generic[T]):
         """Answer many queries, each in a session of its own, on the background event loop or on `workers`.
 
         Return the results in order; for a failed query, its exception.  An iterator is read in a worker thread, only as
-        fast as queries are answered.  See `MapOptions` for `concurrency` (8 at a time), `progress` and `workers`.
+        fast as queries are answered.  See `MapOptions` for `concurrency` (8 at a time), `progress`, `workers` and
+        `batch`.
         """
         return batch.collect_blocking(self, queries, **how)
 

@@ -206,7 +206,11 @@ async def _next(waiting: AsyncGenerator[E, None]) -> E | None:
 
 
 async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
-    return await _finish(agent.spec, query_request(query, Session()))
+    try:
+        request = query_request(query, Session())
+    except RunError as error:
+        return error
+    return await _finish(agent.spec, request)
 
 
 async def _finish(spec: AgentSpec, request: RunRequest) -> Result[Any] | BaseException:

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from ..core.background import run_in_thread
-from ..core.errors import DefinitionError, InnerPaused
+from ..core.errors import DefinitionError, InnerPaused, RunError
 from ..core.parts import Query
 from ..engine.result import Result
 from ..models.litellm.batches import BatchModel, BatchProgress
@@ -112,8 +112,7 @@ async def map_in_batches(
     spec = _without_rates(spec)
     journal = Journal.of(place)
     await run_in_thread(backend.find_route)  # imports litellm
-    messages = [query_request(query, Session()).message for query in queries]
-    contents = encode_json([spec.setup().encode(), backend.name, [(one or {}).get("content") for one in messages]])
+    contents = encode_json([spec.setup().encode(), backend.name, [*map(_content_of, queries)]])
     with ExitStack() as stack:
         store = await run_in_thread(lambda: stack.enter_context(opened_store(journal.path, journal.sync)))
         log = await run_in_thread(partial(_StoredMap.open, store, batch.name, _digest_of(contents)))
@@ -167,6 +166,15 @@ def _without_rates(spec: AgentSpec) -> AgentSpec:
     limits = replace(spec.settings.limits, request_seconds=None)
     settings = replace(spec.settings, limits=limits, max_concurrency=None, requests_per_minute=None)
     return replace(spec, settings=settings)
+
+
+def _content_of(query: Query) -> Any:
+    """Return the content of the user message of a query; None for one that is no query, whose run fails."""
+    try:
+        message = query_request(query, Session()).message
+    except RunError:
+        return None
+    return message["content"] if message else None
 
 
 def _digest_of(text: str) -> str:

@@ -124,6 +124,11 @@ class TestSteps:
         assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
         assert [batch["request_counts"]["total"] for batch in server.batches.values()] == [2, 1] * 3
 
+    def test_a_query_that_is_none_fails_alone(self, server, base, tmp_path):
+        first, second = agent_of(base, tmp_path).map(["", "ada"], batch=QUICK)
+        assert "the query is empty" in str(first)
+        assert second.answer == found("ada")
+
     def test_no_queries_are_no_batch(self, server, base, tmp_path):
         assert agent_of(base, tmp_path).map([], batch=QUICK) == []
         assert server.batches == {}
