@@ -208,7 +208,7 @@ async def _next(waiting: AsyncGenerator[E, None]) -> E | None:
 async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
     try:
         request = query_request(query, Session())
-    except RunError as error:
+    except Exception as error:
         return error
     return await _finish(agent.spec, request)
 

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from ..core.background import run_in_thread
-from ..core.errors import DefinitionError, InnerPaused, RunError
+from ..core.errors import DefinitionError, InnerPaused
 from ..core.parts import Query
 from ..engine.result import Result
 from ..models.litellm.batches import BatchModel, BatchProgress
@@ -172,7 +172,7 @@ def _content_of(query: Query) -> Any:
     """Return the content of the user message of a query; None for one that is no query, whose run fails."""
     try:
         message = query_request(query, Session()).message
-    except RunError:
+    except Exception:
         return None
     return message["content"] if message else None
 
