@@ -149,7 +149,8 @@ async def map_in_batches(
             await model.aclose()
         if pauses := [one for one in outcomes if isinstance(one, InnerPaused)]:
             raise pauses[0]
-        await run_in_thread(partial(log.end_map, sum(isinstance(one, Result) for one in outcomes)))
+        if model.failure is None:  # else the same call continues what is left, with the replies that were paid for
+            await run_in_thread(partial(log.end_map, sum(isinstance(one, Result) for one in outcomes)))
     return outcomes
 
 

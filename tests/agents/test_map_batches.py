@@ -172,12 +172,14 @@ class TestFailures:
         assert len(server.batches) == 3
 
     def test_a_server_that_refuses_the_file_fails_the_runs_with_its_reason(self, server, base, tmp_path):
-        server.faults["POST /v1/files"] = [401]
+        server.faults["POST /v1/files"] = [None, 401]
         outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
         assert {outcome.kind for outcome in outcomes} == {"authentication"}
         assert "the batch failed" in str(outcomes[0])
         again = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
         assert [outcome.answer for outcome in again] == [found(query) for query in QUERIES]
+        assert set(steps_of(server).values()) == {1}, "the second call continues what is left of the first"
+        assert len(runs(tmp_path / "runs.db")) == 1
 
 
 class TestNames:

@@ -118,8 +118,12 @@ class _Sent:
 
 def list_batch_providers(litellm: Any) -> list[str]:
     """Return the providers whose batches litellm can create, and whose results can be read here."""
-    annotation = signature(litellm.create_batch).parameters["custom_llm_provider"].annotation
-    return sorted({*get_args(annotation)} - _UNREADABLE)
+    return sorted(_providers_of(litellm.create_batch) - _UNREADABLE)
+
+
+def _providers_of(function: Callable[..., Any]) -> set[str]:
+    """Return the providers for which litellm has a function."""
+    return {*get_args(signature(function).parameters["custom_llm_provider"].annotation)}
 
 
 class BatchModel:
@@ -172,6 +176,8 @@ class BatchModel:
         self._may_be_open = True
         """Whether the log may have batches that have results for requests."""
         self._number = 0
+        self.failure: ModelError | None = None
+        """Why the last requests had no batch."""
         self._work: asyncio.Task[None] | None = None
         self.name = f"{model.name} (batch)"
         self.takes_provider_tools = model.takes_provider_tools
@@ -252,6 +258,7 @@ class BatchModel:
                 self._may_be_open = False
             batches = batches or await self._send()
             await self._wait_for(batches)
+            self.failure = None
         except Exception as error:
             self._may_be_open = True
             self._fail(batches, error)
@@ -263,7 +270,8 @@ class BatchModel:
 
     def _fail(self, batches: Sequence[_Sent], error: Exception) -> None:
         """Answer the requests that wait with an error."""
-        failure = error if isinstance(error, ModelError) else self._convert(error)
+        failure = self._convert(error)
+        self.failure = failure
         status = failure.status or (503 if failure.transient else 400)
         body = json.dumps({"error": {"message": f"the batch failed: {failure}", "code": failure.kind}}).encode()
         lines = [*self._waiting, *(line for batch in batches for line in batch.lines.values())]
@@ -356,6 +364,13 @@ class BatchModel:
 
     async def _find(self, batch: _Sent) -> bool:
         """Look for a batch that may have been created; return whether it was."""
+        if self._route.provider not in _providers_of(self._litellm.list_batches):
+            raise ModelError(
+                f"the batch with {METADATA_KEY}={batch.id} in its metadata may have been created, and litellm cannot "
+                f"list those of {self._route.provider!r}. If the provider does not have it, remove the map with "
+                "agentkit runs ID --delete, and begin again.",
+                kind="bad_request",
+            )
         after: str | None = None
         while True:
             page = await self._repeat(partial(self._litellm.list_batches, after=after, limit=100, **self._how()))
@@ -423,7 +438,7 @@ class BatchModel:
             try:
                 return await call()
             except Exception as error:
-                failure = error if isinstance(error, ModelError) else self._convert(error)
+                failure = self._convert(error)
                 failures += 1
                 if not failure.transient or failures == MAX_FAILURES:
                     raise failure from error
@@ -459,7 +474,7 @@ class BatchModel:
         costs = self._litellm.cost_calculator.batch_cost_calculator(
             usage=counted, model=self._route.model, custom_llm_provider=self._route.provider, model_info=prices or None
         )
-        return float(sum(costs))
+        return float(sum(costs)) or usage.cost  # litellm returns 0 for a price that it does not know
 
 
 def _copy_model(model: LiteLLMModel, litellm: Any, route: Any, batches: BatchModel) -> LiteLLMModel:

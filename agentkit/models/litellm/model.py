@@ -348,8 +348,12 @@ class LiteLLMModel:
         return self._resolve_route()
 
     def for_client(self, client: Any, name: str = "") -> "LiteLLMModel":
-        """Return the model with an HTTP client of its own, which may take any time; `name` is another route to it."""
-        options = {**self._options, "client": client}
+        """Return the model with an HTTP client of its own, which may take any time.
+
+        With `name` it is another route to the model, without its account.
+        """
+        kept = {option: value for option, value in self._options.items() if not ACCOUNT_OPTION.fullmatch(option)}
+        options = {**kept, "api_key": "none", "client": client} if name else {**self._options, "client": client}
         return LiteLLMModel(
             name or self._name,
             timeout=math.inf,
