@@ -28,9 +28,13 @@ def reply_of(body: dict[str, Any], content: str | None, *calls: tuple[str, str, 
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if made else "stop", "logprobs": None}
     usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
     return 200, {
-        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"],
-        "choices": [choice], "usage": usage,
-    }  # fmt: skip
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def look_twice(body: dict[str, Any]) -> Answer:
@@ -72,9 +76,14 @@ class BatchServer:
             name = f"file-{len(self.files)}"
             self.files[name] = content
             return {
-                "id": name, "object": "file", "bytes": len(content), "created_at": 1, "filename": "lines.jsonl",
-                "purpose": "batch", "status": "processed",
-            }  # fmt: skip
+                "id": name,
+                "object": "file",
+                "bytes": len(content),
+                "created_at": 1,
+                "filename": "lines.jsonl",
+                "purpose": "batch",
+                "status": "processed",
+            }
 
     def create_batch(self, wanted: dict[str, Any]) -> dict[str, Any]:
         with self.lock:
@@ -88,12 +97,19 @@ class BatchServer:
             self.lines += lines
             name = f"batch_{len(self.batches)}"
             self.batches[name] = {
-                "id": name, "object": "batch", "endpoint": wanted["endpoint"], "errors": None,
-                "input_file_id": wanted["input_file_id"], "completion_window": "24h", "status": "validating",
-                "output_file_id": None, "error_file_id": None, "created_at": len(self.batches),
+                "id": name,
+                "object": "batch",
+                "endpoint": wanted["endpoint"],
+                "errors": None,
+                "input_file_id": wanted["input_file_id"],
+                "completion_window": "24h",
+                "status": "validating",
+                "output_file_id": None,
+                "error_file_id": None,
+                "created_at": len(self.batches),
                 "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
                 "metadata": wanted.get("metadata"),
-            }  # fmt: skip
+            }
             return self.batches[name]
 
     def poll(self, name: str) -> dict[str, Any]:
@@ -134,9 +150,12 @@ class BatchServer:
         newest = list(reversed(self.batches.values()))
         start = 1 + [batch["id"] for batch in newest].index(after) if after else 0
         return {
-            "object": "list", "data": newest[start : start + limit], "has_more": len(newest) > start + limit,
-            "first_id": None, "last_id": None,
-        }  # fmt: skip
+            "object": "list",
+            "data": newest[start : start + limit],
+            "has_more": len(newest) > start + limit,
+            "first_id": None,
+            "last_id": None,
+        }
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ..core.background import run_in_thread
 from ..core.errors import DefinitionError, InnerPaused
 from ..core.parts import Query
 from ..engine.result import Result
-from ..models.litellm.batches import BatchModel, BatchProgress
+from ..models.litellm.batches import BATCH_LINES, BatchModel, BatchProgress
 from ..models.litellm.model import LiteLLMModel
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import Journal
@@ -57,6 +57,7 @@ class Batch:
         name: Names the map in the journal: a later call with the name returns the same outcomes.  Default: the queries
             and the agent name it, as long as it has not ended.
         poll_seconds: The most seconds between two questions about the state of a batch.
+        max_lines: The most requests of a batch; a step with more is several batches.
 
     Raises:
         DefinitionError: A value is not one of these.
@@ -64,6 +65,7 @@ class Batch:
 
     name: str = ""
     poll_seconds: float = 30.0
+    max_lines: int = BATCH_LINES
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
@@ -71,6 +73,8 @@ class Batch:
         is_number = isinstance(self.poll_seconds, int | float) and not isinstance(self.poll_seconds, bool)
         if not (is_number and self.poll_seconds > 0):
             raise DefinitionError(f"Batch: poll_seconds must be a number > 0, got {self.poll_seconds!r:.80}")
+        if not isinstance(self.max_lines, int) or isinstance(self.max_lines, bool) or self.max_lines < 1:
+            raise DefinitionError(f"Batch: max_lines must be an integer >= 1, got {self.max_lines!r:.80}")
 
 
 async def map_in_batches(
@@ -119,7 +123,14 @@ async def map_in_batches(
         stack.callback(log.close)
         await run_in_thread(partial(log.begin_map, f"{len(queries):,} queries", f"{backend.name} (batch)"))
         begun = await run_in_thread(log.list_runs)
-        model = BatchModel(backend, log, len(queries), poll_seconds=batch.poll_seconds, report=report)
+        model = BatchModel(
+            backend,
+            log,
+            len(queries),
+            poll_seconds=batch.poll_seconds,
+            max_lines=batch.max_lines,
+            report=report,
+        )
         starting = asyncio.Semaphore(RUNS_STARTING)
 
         async def answer(place: int, query: Query) -> Any:

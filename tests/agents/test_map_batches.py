@@ -118,13 +118,12 @@ class TestSteps:
         assert [outcome.answer for outcome in outcomes] == [found("ada")] * 3
         assert len(server.lines) == 9
 
-    def test_many_lines_are_several_batches(self, server, base, tmp_path, monkeypatch):
-        monkeypatch.setattr("agentkit.models.litellm.batches.MAX_LINES", 2)
-        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+    def test_many_lines_are_several_batches(self, server, base, tmp_path):
+        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=Batch(poll_seconds=0.02, max_lines=2))
         assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
         assert [batch["request_counts"]["total"] for batch in server.batches.values()] == [2, 1] * 3
 
-    def test_a_query_that_is_none_fails_alone(self, server, base, tmp_path):
+    def test_an_empty_query_fails_alone(self, server, base, tmp_path):
         first, second = agent_of(base, tmp_path).map(["", "ada"], batch=QUICK)
         assert "the query is empty" in str(first)
         assert second.answer == found("ada")

@@ -38,8 +38,8 @@ _UNREADABLE = {"bedrock"}
 """Providers whose results litellm does not turn into OpenAI's form."""
 _IN_OPENAI_FORM = {"vertex_ai"}
 """Providers for which litellm makes their own lines from those in OpenAI's form, and reads the results back."""
-MAX_LINES = 50_000
-MAX_BYTES = 100_000_000
+BATCH_LINES = 50_000
+BATCH_BYTES = 100_000_000
 """Lines and bytes of one batch: OpenAI takes 50,000 and 200 MB, Azure 100,000 and 200 MB."""
 MAX_FAILURES = 10
 """Failures in a row of the requests about batches, which are repeated after a while."""
@@ -57,7 +57,7 @@ class BatchLog(Protocol):
         ...
 
     async def note(self, batch: str, facts: Mapping[str, str]) -> None:
-        """Write facts about a batch, such as the provider's id of it."""
+        """Write facts about a batch, such as the id that the provider gave."""
         ...
 
     async def end(self, batch: str) -> None:
@@ -134,6 +134,7 @@ class BatchModel:
         log: Keeps the batches.
         runs: The number of runs that ask it; each calls `leave` at its end.
         poll_seconds: The most seconds between two questions about the state of a batch.
+        max_lines: The most lines of a batch.
         report: Is called with the progress.
 
     Raises:
@@ -151,6 +152,7 @@ class BatchModel:
         runs: int,
         *,
         poll_seconds: float = 30.0,
+        max_lines: int = BATCH_LINES,
         report: Callable[[BatchProgress], None] = lambda _: None,
     ) -> None:
         self._litellm = load_litellm()
@@ -166,6 +168,7 @@ class BatchModel:
         self._log = log
         self._running = runs
         self._poll_seconds = poll_seconds
+        self._max_lines = max_lines
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._lines: dict[str, _Line] = {}
@@ -307,7 +310,7 @@ class BatchModel:
         self._waiting = []
         batches = list[_Sent]()
         try:
-            for some in _split_lines(lines):
+            for some in _split_lines(lines, self._max_lines):
                 batch = _Sent(secrets.token_hex(8))
                 counts = defaultdict[str, int](int)
                 for line in some:
@@ -503,7 +506,7 @@ def _make_transport(httpx: Any, batches: BatchModel) -> Any:
     return httpx.MockTransport(handle)
 
 
-def _split_lines(lines: Sequence[_Line]) -> Generator[list[_Line], None, None]:
+def _split_lines(lines: Sequence[_Line], most: int) -> Generator[list[_Line], None, None]:
     """Yield the lines of each batch: those of one endpoint, as many as fit."""
     for endpoint in sorted({line.endpoint for line in lines}):
         some = list[_Line]()
@@ -511,7 +514,7 @@ def _split_lines(lines: Sequence[_Line]) -> Generator[list[_Line], None, None]:
         for line in lines:
             if line.endpoint != endpoint:
                 continue
-            if some and (len(some) == MAX_LINES or size + len(line.body) > MAX_BYTES):
+            if some and (len(some) == most or size + len(line.body) > BATCH_BYTES):
                 yield some
                 some = []
                 size = 0
