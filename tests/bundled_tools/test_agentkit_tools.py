@@ -1,4 +1,5 @@
 import inspect
+import json
 import subprocess
 import sys
 from typing import get_type_hints
@@ -7,9 +8,21 @@ import pytest
 from docstring_parser import parse
 
 import agentkit_tools
-from agentkit import JsonAgent, JsonTool, Paused, tool
+from agentkit import JsonAgent, JsonTool, Paused, ToolRegistry, tool
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing import ScriptedModel, call
-from agentkit_tools import ALL_TOOLS, ask_user, get_weather, search_text
+from agentkit_tools import (
+    ALL_TOOLS,
+    ask_user,
+    files_tools,
+    get_forecast,
+    get_weather,
+    http_json_tool,
+    read_wikipedia,
+    search_text,
+    shell_tool,
+    table_tools,
+)
 
 IMPORTED = "import sys, agentkit_tools; print(*(sys.modules.keys() & {'requests', 'ddgs', 'urllib3', 'litellm', 'pydantic', 'trafilatura', 'lxml', 'pypdf'}))"
 
@@ -31,6 +44,7 @@ def test_all_tools_are_exported_by_name():
         "FetchSettings",
         "ask_user",  # only where a person can answer
         "files_tools",  # only with a folder
+        "http_json_tool",  # only with declared hosts
         "settings",
         "shell_tool",
         "table_tools",
@@ -67,3 +81,16 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(missing, f
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=f"needs the package {missing}: pip install ddgs requests"):
         fetch()
+
+
+def test_the_kit_is_small_for_a_model(tmp_path):
+    tools = ToolRegistry(
+        *files_tools(tmp_path),
+        *table_tools(tmp_path),
+        shell_tool(tmp_path),
+        http_json_tool(["api.example.com"]),
+        *(get_forecast, read_wikipedia),
+    )
+    assert len(tools) == 14
+    tokens = load_litellm().token_counter("gpt-4o", text=json.dumps(tools.schemas("openai")))
+    assert tokens <= 2_500

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from agentkit import ToolError
-from agentkit_tools import files_tools, shell_tool, table_tools
+from agentkit_tools import fetch_page, files_tools, http_json_tool, shell_tool, table_tools
 from agentkit_tools.files import Files
 from agentkit_tools.folder import Folder
 
@@ -322,3 +322,44 @@ def test_no_script_reaches_what_is_outside_or_excluded(root, unchanged, tmp_path
     assert SECRET not in shown
     for host in ("/root", "/bin/sh", "daemon:"):
         assert host not in shown
+
+
+ADDRESSES = [
+    *(
+        "http://api.example/x",
+        "https://evil.example/",
+        "https://api.example.evil.example/",
+        "https://evil.example#api.example",
+    ),
+    *("https://api.example@evil.example/", "https://evil.example/?https://api.example/", "https://api.example:8443/"),
+    *("https://api.example\\@evil.example/", "//evil.example/", "https:evil.example", "https://api。evil.example/"),
+    *(
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://0x7f.1/",
+        "https://2130706433/",
+        "http://169.254.169.254/latest/",
+    ),
+    *("file:///etc/passwd", "gopher://api.example/", "ftp://api.example/", "data:text/html,x", "javascript:alert(1)"),
+    *("https://api.example/\r\nHost: evil.example", "https://api.example\t.evil.example/", "", "api.example/x"),
+    *("https://sub.api.example/", "https://API.EXAMPLE.:443/", "https://xn--api-example/", "https://api%2eexample/"),
+]
+
+
+@pytest.mark.parametrize("url", ADDRESSES, ids=lambda text: ascii(text)[:50])
+def test_only_a_declared_host_is_asked(internet, url):
+    with pytest.raises(ToolError):
+        http_json_tool(["api.example"], headers={"X-Key": SECRET}).call({"url": url})
+    assert internet.lookups == []
+    assert internet.connections == []
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "fd00::1", "0.0.0.0", "168.63.129.16"]
+)
+@pytest.mark.parametrize("use", [fetch_page, lambda url: http_json_tool(["api.example"]).call({"url": url})])
+def test_a_name_that_leads_inside_is_not_connected_to(internet, use, address):
+    internet.names["api.example"] = [[address]]
+    with pytest.raises(ToolError, match="is not on the public internet"):
+        use("https://api.example/")
+    assert internet.connections == []

@@ -6,7 +6,7 @@ import pytest
 
 from agentkit import ToolError
 from agentkit_tools import get_weather
-from agentkit_tools.weather import OpenMeteo, find_weather
+from agentkit_tools.weather import OpenMeteo, find_forecast, find_weather
 
 KOLKATA = {
     "name": "Kolkata",
@@ -232,3 +232,75 @@ def test_offline_names_the_host_and_nothing_else(internet):
     with pytest.raises(ToolError) as error:
         get_weather("Kolkata")
     assert str(error.value) == "geocoding-api.open-meteo.com could not be reached."
+
+
+DAILY = {
+    "time": ["2025-11-21", "2025-11-22"],
+    "weather_code": [2, 61],
+    "temperature_2m_min": [18.1, 17],
+    "temperature_2m_max": [27.5, 24],
+    "precipitation_sum": [0, 4.2],
+    "precipitation_probability_max": [5, None],
+    "wind_speed_10m_max": [12, 20.5],
+    "sunrise": ["2025-11-21T06:01", "2025-11-22T06:02"],
+    "sunset": ["2025-11-21T16:51", "2025-11-22T16:51"],
+}
+HOURLY = {
+    "time": ["2025-11-21T07:00"],
+    "weather_code": [3],
+    "temperature_2m": [26],
+    "precipitation": [0.1],
+    "precipitation_probability": [10],
+    "wind_speed_10m": [9],
+}
+
+
+class TestForecast:
+    def test_days_and_hours_are_a_line_each(self, open_meteo):
+        open_meteo.answer("/forecast", json.dumps({"timezone": "Asia/Kolkata", "daily": DAILY, "hourly": HOURLY}))
+        found = find_forecast("Kolkata", 2, 1, servers=open_meteo.meteo)
+        assert str(found).splitlines() == [
+            "Kolkata, West Bengal, India (Asia/Kolkata)",
+            "2025-11-21: partly cloudy, 18.1 to 27.5 °C, precipitation 0 mm (5 %), wind up to 12 km/h, sun 06:01 to 16:51",
+            "2025-11-22: slight rain, 17 to 24 °C, precipitation 4.2 mm (? %), wind up to 20.5 km/h, sun 06:02 to 16:51",
+            "2025-11-21 07:00: overcast, 26 °C, precipitation 0.1 mm (10 %), wind 9 km/h",
+        ]
+        assert found.days[1].temperature_max == 24
+        assert found.hours[0].time == "2025-11-21T07:00"
+
+    @pytest.mark.parametrize(
+        ("days", "hours", "asked", "not_asked"),
+        [
+            (2, 0, {"forecast_days": "2"}, {"hourly", "forecast_hours"}),
+            (0, 5, {"forecast_hours": "5"}, {"daily", "forecast_days"}),
+            (99, 999, {"forecast_days": "16", "forecast_hours": "72"}, set()),
+        ],
+    )
+    def test_only_what_is_wanted_is_asked_for(self, open_meteo, days, hours, asked, not_asked):
+        open_meteo.answer("/forecast", json.dumps({"timezone": "UTC", "daily": DAILY, "hourly": HOURLY}))
+        find_forecast("Kolkata", days, hours, "imperial", servers=open_meteo.meteo)
+        sent = parameters(open_meteo, 1)
+        assert asked.items() <= sent.items()
+        assert not not_asked & sent.keys()
+        assert sent["temperature_unit"] == "fahrenheit"
+
+    def test_nothing_wanted_asks_nothing(self, open_meteo):
+        with pytest.raises(ToolError, match="days and hours are both 0"):
+            find_forecast("Kolkata", 0, 0, servers=open_meteo.meteo)
+        assert open_meteo.requests == []
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            {},
+            {"timezone": "UTC"},
+            {"timezone": "UTC", "daily": []},
+            {"timezone": "UTC", "daily": DAILY | {"sunset": []}},
+            {"timezone": "UTC", "daily": {name: [] for name in DAILY}},
+            {"timezone": "UTC", "daily": DAILY | {"temperature_2m_min": ["cold", "cold"]}},
+        ],
+    )
+    def test_missing_values_are_no_forecast(self, open_meteo, reply):
+        open_meteo.answer("/forecast", json.dumps(reply))
+        with pytest.raises(ToolError, match="no complete forecast for Kolkata, West Bengal, India"):
+            find_forecast("Kolkata", servers=open_meteo.meteo)

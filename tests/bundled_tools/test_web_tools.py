@@ -282,3 +282,31 @@ def test_a_private_page_is_refused(server):
 def test_a_missing_page_is_reported_with_its_status(allowed):
     with pytest.raises(ToolError, match="/nothing answered 404 Not Found"):
         fetch_page(f"{allowed.url}/nothing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "function", "options"),
+    [
+        ({}, "text", {"region": "us-en", "timelimit": None, "max_results": 5}),
+        ({"period": "week", "region": "de-de"}, "text", {"region": "de-de", "timelimit": "w", "max_results": 5}),
+        ({"news": True, "period": "day"}, "news", {"region": "us-en", "timelimit": "d", "max_results": 5}),
+    ],
+)
+def test_news_a_period_and_a_region_are_asked_for(monkeypatch, arguments, function, options):
+    asked = []
+    hit = {"title": "Cats", "body": "About cats.", "date": "2026-11-20T08:00:00+00:00", "source": "Cat News"}
+    for name, key in (("text", "href"), ("news", "url")):
+        reply = [hit | {key: "https://example.org/"}]
+        monkeypatch.setattr(
+            f"ddgs.DDGS.{name}", lambda _, query, name=name, reply=reply, **sent: asked.append((name, sent)) or reply
+        )
+    [found] = search_text("cats", **arguments)
+    assert asked == [(function, options)]
+    assert (found.url, found.date[:10]) == ("https://example.org/", "2026-11-20")
+
+
+@pytest.mark.parametrize("region", ["", "germany", "de", "de-de&x=1", "DE-DE"])
+def test_a_region_that_is_no_region_is_not_sent(engines, region):
+    with pytest.raises(ToolError, match='region must be a country and a language such as "us-en"'):
+        search_text("cats", region=region)
+    assert engines.asked == []

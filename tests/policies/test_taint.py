@@ -293,7 +293,7 @@ class TestDeclarations:
     def test_the_bundled_tools_declare_trust_and_effect(self):
         tools = {function.__name__: JsonTool(function) for function in ALL_TOOLS}
         outside = {name for name, entry in tools.items() if entry.is_untrusted and entry.egress}
-        assert outside == {"search_text", "fetch_page"}
+        assert outside == {"search_text", "fetch_page", "read_wikipedia"}
         assert {entry.effect for entry in tools.values()} == {"read"}
         assert tool(get_weather).trust is None
         assert calculate("1 + 1") == 2

@@ -14,15 +14,19 @@ from .ask_user import ask_user
 from .calculator import calculate
 from .clock import current_time, days_between, shift_date
 from .files import files_tools
+from .http_json import http_json_tool
 from .shell import shell_tool
 from .tables import table_tools
-from .weather import get_weather
+from .weather import get_forecast, get_weather
 from .web import fetch_page, search_text
+from .wikipedia import read_wikipedia
 
 ALL_TOOLS: tuple[Callable[..., Any], ...] = (
     search_text,
     fetch_page,
+    read_wikipedia,
     get_weather,
+    get_forecast,
     calculate,
     current_time,
     shift_date,
@@ -38,7 +42,10 @@ __all__ = [
     "days_between",
     "fetch_page",
     "files_tools",
+    "get_forecast",
     "get_weather",
+    "http_json_tool",
+    "read_wikipedia",
     "search_text",
     "settings",
     "shell_tool",

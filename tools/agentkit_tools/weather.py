@@ -1,4 +1,4 @@
-"""The current weather from Open-Meteo (https://open-meteo.com), without a key.
+"""The weather from Open-Meteo (https://open-meteo.com), without a key.
 
 The service is free for non-commercial use, 10,000 requests a day. The data is licensed CC BY 4.0 and must be attributed
 to Open-Meteo.com.
@@ -6,7 +6,7 @@ to Open-Meteo.com.
 
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -28,6 +28,13 @@ _CURRENT = (
     *("temperature_2m", "apparent_temperature", "relative_humidity_2m", "precipitation", "weather_code"),
     *("wind_speed_10m", "wind_direction_10m"),
 )
+_DAILY = (
+    *("weather_code", "temperature_2m_min", "temperature_2m_max", "precipitation_sum"),
+    *("precipitation_probability_max", "wind_speed_10m_max", "sunrise", "sunset"),
+)
+_HOURLY = ("weather_code", "temperature_2m", "precipitation", "precipitation_probability", "wind_speed_10m")
+MAX_DAYS = 16
+MAX_HOURS = 72
 _PARAMETERS: Mapping[Units, dict[str, str]] = {
     "metric": {"temperature_unit": "celsius", "wind_speed_unit": "kmh", "precipitation_unit": "mm"},
     "imperial": {"temperature_unit": "fahrenheit", "wind_speed_unit": "mph", "precipitation_unit": "inch"},
@@ -117,6 +124,165 @@ class Weather:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayForecast:
+    """The weather of a day, in the units of its `Forecast`; None for a value that is not known."""
+
+    date: str
+    description: str
+    temperature_min: float | None
+    temperature_max: float | None
+    precipitation: float | None
+    precipitation_probability: float | None
+    """Percent."""
+    wind_speed_max: float | None
+    sunrise: str
+    """Local, HH:MM."""
+    sunset: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourForecast:
+    """The weather of an hour, in the units of its `Forecast`; None for a value that is not known."""
+
+    time: str
+    """Local, ISO 8601 to the minute, without an offset."""
+    description: str
+    temperature: float | None
+    precipitation: float | None
+    precipitation_probability: float | None
+    """Percent."""
+    wind_speed: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """The weather of the next days and hours at one place, in the units of `Weather`."""
+
+    place: str
+    timezone: str
+    days: Sequence[DayForecast]
+    hours: Sequence[HourForecast]
+    units: Units
+
+    def __str__(self) -> str:
+        degrees, speed, depth = _SYMBOLS[self.units]
+        lines = [f"{self.place} ({self.timezone})"]
+        for day in self.days:
+            lines.append(
+                f"{day.date}: {day.description}, "
+                f"{_show(day.temperature_min)} to {_show(day.temperature_max)} {degrees}, "
+                f"precipitation {_show(day.precipitation)} {depth} ({_show(day.precipitation_probability)} %), "
+                f"wind up to {_show(day.wind_speed_max)} {speed}, sun {day.sunrise} to {day.sunset}"
+            )
+        for hour in self.hours:
+            lines.append(
+                f"{hour.time.replace('T', ' ')}: {hour.description}, {_show(hour.temperature)} {degrees}, "
+                f"precipitation {_show(hour.precipitation)} {depth} ({_show(hour.precipitation_probability)} %), "
+                f"wind {_show(hour.wind_speed)} {speed}"
+            )
+        return "\n".join(lines)
+
+
+@declare(effect="read")
+def get_forecast(
+    place: str, days: int = 3, hours: int = 0, units: Literal["metric", "imperial"] = "metric"
+) -> Forecast:
+    """Get the weather forecast for a place.
+
+    Args:
+        place: A city, optionally with its region or country after a comma: "Paris", "Paris, Texas".
+        days: The number of days from today on, 0 to 16.
+        hours: The number of hours from now on, 0 to 72.
+        units: "metric" (°C, km/h, mm) or "imperial" (°F, mph, inch).
+
+    Returns:
+        A line for each day and for each hour, with the full name of the place.
+
+    Raises:
+        ToolError: The place is unknown, or Open-Meteo cannot be reached or refuses the request.
+    """
+    return find_forecast(place, days, hours, units)
+
+
+def find_forecast(
+    place: str, days: int = 3, hours: int = 0, units: Units = "metric", servers: OpenMeteo = PUBLIC_SERVERS
+) -> Forecast:
+    """Do `get_forecast` with these servers."""
+    days = min(max(days, 0), MAX_DAYS)
+    hours = min(max(hours, 0), MAX_HOURS)
+    if days == hours == 0:
+        raise ToolError("days and hours are both 0. Ask for at least one of them.")
+    found = _locate(place, servers)
+    asked: dict[str, Any] = {"latitude": found["latitude"], "longitude": found["longitude"], "timezone": "auto"}
+    if days:
+        asked |= {"daily": ",".join(_DAILY), "forecast_days": days}
+    if hours:
+        asked |= {"hourly": ",".join(_HOURLY), "forecast_hours": hours}
+    reply = _get_json(servers.forecast_url, asked | _PARAMETERS[units], servers.seconds)
+    try:
+        forecast = Forecast(
+            place=_format_name(found),
+            timezone=str(reply["timezone"])[:MAX_SHOWN_CHARS],
+            days=[_to_day(row) for row in _list_rows(reply, "daily", _DAILY, days)],
+            hours=[_to_hour(row) for row in _list_rows(reply, "hourly", _HOURLY, hours)],
+            units=units,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ToolError(f"Open-Meteo has no complete forecast for {_format_name(found)}.") from None
+    return forecast
+
+
+def _list_rows(reply: Mapping[str, Any], part: str, names: Sequence[str], count: int) -> list[dict[str, Any]]:
+    """Return the columns of a reply as rows."""
+    if count == 0:
+        return []
+    columns = {name: reply[part][name] for name in ("time", *names)}
+    rows = list(zip(*columns.values(), strict=True))[:count]
+    if not rows:
+        raise ValueError(part)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _to_day(row: Mapping[str, Any]) -> DayForecast:
+    return DayForecast(
+        date=str(row["time"])[:MAX_SHOWN_CHARS],
+        description=_describe_code(row["weather_code"]),
+        temperature_min=_to_number(row["temperature_2m_min"]),
+        temperature_max=_to_number(row["temperature_2m_max"]),
+        precipitation=_to_number(row["precipitation_sum"]),
+        precipitation_probability=_to_number(row["precipitation_probability_max"]),
+        wind_speed_max=_to_number(row["wind_speed_10m_max"]),
+        sunrise=str(row["sunrise"])[-5:],
+        sunset=str(row["sunset"])[-5:],
+    )
+
+
+def _to_hour(row: Mapping[str, Any]) -> HourForecast:
+    return HourForecast(
+        time=str(row["time"])[:MAX_SHOWN_CHARS],
+        description=_describe_code(row["weather_code"]),
+        temperature=_to_number(row["temperature_2m"]),
+        precipitation=_to_number(row["precipitation"]),
+        precipitation_probability=_to_number(row["precipitation_probability"]),
+        wind_speed=_to_number(row["wind_speed_10m"]),
+    )
+
+
+def _to_number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _show(value: float | None) -> str:
+    return "?" if value is None else f"{value:g}"
+
+
+def _describe_code(code: Any) -> str:
+    if code is None:
+        return "unknown weather"
+    return WMO_CODES.get(code, f"weather code {str(code)[:MAX_SHOWN_CHARS]}")
+
+
 @declare(effect="read")
 def get_weather(place: str, units: Literal["metric", "imperial"] = "metric") -> Weather:
     """Get the current weather at a place.
@@ -148,7 +314,7 @@ def find_weather(place: str, units: Units = "metric", servers: OpenMeteo = PUBLI
             place=name,
             time=current["time"],
             timezone=reply["timezone"],
-            description=WMO_CODES.get(current["weather_code"], f"weather code {current['weather_code']}"),
+            description=_describe_code(current["weather_code"]),
             temperature=float(current["temperature_2m"]),
             apparent_temperature=float(current["apparent_temperature"]),
             humidity=float(current["relative_humidity_2m"]),

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from agentkit import ToolError
 from agentkit.http import Download, FetchSettings, download, is_public_url, settings
@@ -23,6 +23,7 @@ MAX_QUERY_CHARS = 500
 MAX_RESULTS = 20
 MAX_TITLE_CHARS = 200
 MAX_SNIPPET_CHARS = 500
+MAX_DATE_CHARS = 40
 MAX_URL_CHARS = 2_000
 """A result with a longer address is skipped."""
 
@@ -33,33 +34,56 @@ _CHARSETS = re.compile(
 """Python's names of the codecs for charsets. It has other codecs, some of which take hours for a long text."""
 
 
+Period: TypeAlias = Literal["any", "day", "week", "month", "year"]
+_TIME_LIMITS: Mapping[Period, str | None] = {"any": None, "day": "d", "week": "w", "month": "m", "year": "y"}
+_REGION = re.compile(r"[a-z]{2}-[a-z]{2,3}")
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One result: the page's title, its URL, and an extract."""
+    """One result: the page's title, its URL, an extract, and the date of news; "" for a page."""
 
     title: str
     url: str
     snippet: str
+    date: str = ""
 
 
 @declare(effect="read", trust={"url": "trusted"}, egress=True)  # an address from the index carries no data out
-def search_text(query: str, max_results: int = 5) -> list[SearchResult]:
-    """Search the web.
+def search_text(
+    query: str,
+    max_results: int = 5,
+    news: bool = False,
+    period: Literal["any", "day", "week", "month", "year"] = "any",
+    region: str = "us-en",
+) -> list[SearchResult]:
+    """Search the web, or the news.
 
     Args:
         query: What to search for, in a few words.
         max_results: The maximum number of results, 1 to 20.
+        news: Whether to search articles of newspapers, which have a date.
+        period: How old a result may be.
+        region: Country and language of the results, such as "de-de" or "in-en".
 
     Returns:
         Titles, URLs and snippets, the best first; an empty list if nothing was found.
 
     Raises:
-        ToolError: The query is empty or too long, or no search engine could be reached.
+        ToolError: The query is empty or too long, the region is none, or no search engine could be reached.
     """
-    return find_pages(query, max_results)
+    return find_pages(query, max_results, news=news, period=period, region=region)
 
 
-def find_pages(query: str, max_results: int = 5, seconds: float = MAX_SEARCH_SECONDS) -> list[SearchResult]:
+def find_pages(
+    query: str,
+    max_results: int = 5,
+    seconds: float = MAX_SEARCH_SECONDS,
+    *,
+    news: bool = False,
+    period: Period = "any",
+    region: str = "us-en",
+) -> list[SearchResult]:
     """Do `search_text` within these seconds."""
     try:
         from ddgs import DDGS
@@ -70,9 +94,13 @@ def find_pages(query: str, max_results: int = 5, seconds: float = MAX_SEARCH_SEC
         raise ToolError("The query is empty. Write a few words.")
     if len(query) > MAX_QUERY_CHARS:
         raise ToolError(f"The query is too long: {len(query):,} characters, at most {MAX_QUERY_CHARS}.")
+    if not _REGION.fullmatch(region):
+        raise ToolError(f'region must be a country and a language such as "us-en", got {truncate(region)!r}.')
     wanted = min(max(max_results, 1), MAX_RESULTS)
+    engines = DDGS(timeout=MAX_ENGINE_SECONDS)
+    options = {"region": region, "timelimit": _TIME_LIMITS[period], "max_results": wanted}
     try:
-        hits = run_within(seconds, partial(DDGS(timeout=MAX_ENGINE_SECONDS).text, query, max_results=wanted))
+        hits = run_within(seconds, partial(engines.news if news else engines.text, query, **options))
     except (TimeoutException, TimeoutError) as error:
         raise ToolError("The search engines did not answer in time.") from error
     except RatelimitException as error:
@@ -83,7 +111,7 @@ def find_pages(query: str, max_results: int = 5, seconds: float = MAX_SEARCH_SEC
         if kind := re.match(r"\w+Error\b", str(error)):
             raise ToolError(f"The search engines could not be reached ({kind[0]}).") from error
         raise ToolError("The search engines gave no usable answer.") from error
-    return [_to_result(hit) for hit in hits[:wanted] if _is_address(hit.get("href"))]
+    return [_to_result(hit) for hit in hits[:wanted] if _is_address(hit.get("href") or hit.get("url"))]
 
 
 @declare(effect="read", trust="untrusted", egress=True)
@@ -145,7 +173,9 @@ def _is_address(href: Any) -> bool:
 def _to_result(hit: Mapping[str, Any]) -> SearchResult:
     title = str(hit.get("title") or "")
     snippet = str(hit.get("body") or "")
-    return SearchResult(title[:MAX_TITLE_CHARS], hit["href"], snippet[:MAX_SNIPPET_CHARS])
+    url = hit.get("href") or hit["url"]
+    date = str(hit.get("date") or "")
+    return SearchResult(title[:MAX_TITLE_CHARS], url, snippet[:MAX_SNIPPET_CHARS], date[:MAX_DATE_CHARS])
 
 
 def decode(page: Download) -> str:

@@ -58,6 +58,11 @@ class Target:
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
+    def origin(self) -> str:
+        """Scheme, host and port, as in an `Origin` header."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
     def url(self) -> str:
         return f"{self.scheme}://{self.authority}{self.path}"
 

@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -232,12 +232,20 @@ class Download:
     """Whether the body was longer than the limit."""
 
 
-def download(url: str, limits: FetchSettings | None = None) -> Download:
+def download(
+    url: str,
+    limits: FetchSettings | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    origins: Collection[str] | None = None,
+) -> Download:
     """Fetch a URL, following at most five redirects.
 
     Args:
         url: An http or https URL.
         limits: Time, size and allowed hosts; the defaults if None.
+        headers: Sent with each request, such as a key.  Give `origins` with them, so that no other host receives them.
+        origins: The only places that are asked, redirects included, such as "https://api.example.com"; None for all.
 
     Raises:
         ToolError: The URL, or one that it redirects to, is not allowed, cannot be reached, or is answered with an
@@ -245,17 +253,20 @@ def download(url: str, limits: FetchSettings | None = None) -> Download:
     """
     deadline = Deadline(limits or FetchSettings())
     target = parse_url(url)
+    declared = None if origins is None else {parse_url(origin).origin for origin in origins}
     for _ in range(MAX_REDIRECTS + 1):
-        answer = _get(target, deadline)
+        if declared is not None and target.origin not in declared:
+            raise ToolError(f"{truncate(target.origin)} may not be asked. Allowed: {', '.join(sorted(declared))}.")
+        answer = _get(target, deadline, {**_HEADERS, **(headers or {})})
         if isinstance(answer, Download):
             return answer
         target = answer
     raise ToolError(f"{truncate(url)} leads through more than {MAX_REDIRECTS} redirects.")
 
 
-def _get(target: Target, deadline: Deadline) -> Download | Target:
+def _get(target: Target, deadline: Deadline, headers: Mapping[str, str]) -> Download | Target:
     """Make one GET request, and return the download or the target of a redirect."""
-    answer = send_request(target, deadline, "GET", _HEADERS)
+    answer = send_request(target, deadline, "GET", headers)
     if answer.status in (301, 302, 303, 307, 308) and answer.location:
         return target.join(answer.location)
     if not 200 <= answer.status < 300:
