@@ -70,7 +70,7 @@ def search_text(
         Titles, URLs and snippets, the best first; an empty list if nothing was found.
 
     Raises:
-        ToolError: The query is empty or too long, the region is none, or no search engine could be reached.
+        ToolError: The query is empty or too long, the region is invalid, or no search engine could be reached.
     """
     return find_pages(query, max_results, news=news, period=period, region=region)
 

@@ -22,7 +22,7 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]{2,10})?|simple")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
-    """An article, or a part of it: its title, its URL, the text, and other articles about the topic."""
+    """The text of an article, or a part, with title and URL, and other articles about the topic."""
 
     title: str
     url: str
