@@ -201,3 +201,10 @@ def test_broken_html_never_raises(pieces):
     text = extract_text("".join(pieces))
     assert text == text.strip()
     assert "\n\n\n" not in text
+
+
+def test_where_the_main_content_takes_too_long_all_visible_text_is_returned():
+    article = "".join(f"<p>Sentence {number} of a long article about cats and dogs.</p>" for number in range(50))
+    html = f"<title>Cats</title><body><nav>Menu</nav><div class=teaser>Buy now</div><article>{article}</article>"
+    assert extract_main(html, seconds=0) == extract_text(html)
+    assert "Sentence 49" in extract_main(html)

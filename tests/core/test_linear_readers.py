@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -44,7 +45,9 @@ from agentkit.views.html.markup import render_block
 from agentkit.views.html.run import code_span, escape_markdown
 from agentkit.views.markdown import parse_markdown
 from agentkit_tools import calculate
-from agentkit_tools.readable import extract_text
+from agentkit_tools.files import Files
+from agentkit_tools.folder import Folder
+from agentkit_tools.readable import extract_main, extract_text
 
 ROOT = Path(__file__).parents[2]
 CASES = 50
@@ -123,6 +126,25 @@ def read_reply(text, policy, *, stream=False):
         list(drive(policy(flow())))
 
 
+PARAGRAPH = f"<p>{'A sentence of some words, and another one. ' * 5}</p>"
+
+
+def read_file(text):
+    """Write, edit, search and read a file with a text."""
+    with TemporaryDirectory() as folder:
+        files = Files(Folder(folder))
+        for content in (text, f"a {text}"):
+            with suppress(ToolError):
+                files.write_file("a.txt", content, replace=True)
+        with suppress(ToolError):
+            files.edit_file("a.txt", "a ", "b\n")
+        with suppress(ToolError):
+            files.edit_file("a.txt", "what is not there", "b")
+        with suppress(ToolError):
+            files.search_files(text[:1_000])
+        files.read_file("a.txt")
+
+
 READERS = {
     "core.masking": mask,
     "core.portable": lambda text: (to_object_text(text), to_portable_name(text), split_words(text)),
@@ -159,7 +181,9 @@ READERS = {
     "views.html.markup": render_block,
     "views.markdown": parse_markdown,
     "agentkit_tools.expression": calculate,
+    "agentkit_tools.files": read_file,
     "agentkit_tools.readable": extract_text,
+    "agentkit_tools.readable: main": lambda text: extract_main(f"<p>{text}</p>" + 9 * PARAGRAPH),
 }  # fmt: skip
 """The modules that read texts of others, each with a function that uses its expressions."""
 ELSEWHERE = {
@@ -190,6 +214,9 @@ ELSEWHERE = {
     "tools.lint": "paths in schemas",
     "tools.openapi.document": "single character classes in names of a document",
     "tools.http.addresses": "addresses, which are short",
+    "agentkit_tools.http_json": "hosts, which the program writes",
+    "agentkit_tools.tables_child": "names of tables and files, and errors",
+    "agentkit_tools.wikipedia": "a code of a language, which is matched as a whole",
     "agentkit_tools.web": "heads of at most some kB",
 }
 """The modules with expressions that read nothing of others, or only short texts, with the reason."""

@@ -2,14 +2,20 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote, urljoin
+
+from agentkit.tools import run_within
 
 MIN_MAIN_CHARS = 250
 """Of a page with a shorter main content, all visible text is returned."""
 MIN_SHARE = 0.08
 """The part of the visible text that is the main content of an article; in a list of links it is less."""
+MAIN_SECONDS = 5.0
+"""CPU-bound work on a page that takes longer is abandoned; one of average length takes 30 ms."""
 MAX_MAIN_CHARS = 1_500_000
 """Length of a page up to which the main content is searched; of a longer one all visible text is returned."""
 MAX_MAIN_TAGS = 20_000
@@ -44,19 +50,22 @@ MAX_TAG_CHARS = 1_000_000
 """The parser scans an unfinished tag again with each chunk; a page that never closes a tag would take minutes."""
 
 
-def extract_main(html: str, url: str = "") -> str:
+def extract_main(html: str, url: str = "", seconds: float = MAIN_SECONDS) -> str:
     """Return the main content of an HTML page as Markdown, without menus, banners and footers.
 
     Args:
         html: The page.
         url: The page's URL, to which its links are relative.
+        seconds: The time limit of trafilatura.
 
     Returns:
-        The title first. All visible text as by `extract_text` if trafilatura is not installed or finds next to nothing,
-        or if the page is too long.
+        The title first. All visible text as by `extract_text` if trafilatura is not installed, finds next to nothing
+        or takes too long, or if the page is too long.
     """
     if len(html) <= MAX_MAIN_CHARS and html.count("<") <= MAX_MAIN_TAGS:
-        main = _find_main(html, url)
+        main = ""
+        with suppress(TimeoutError):
+            main = run_within(seconds, partial(_find_main, html, url))
         if len(main) >= MIN_MAIN_CHARS:
             return main
     return extract_text(html, url)
