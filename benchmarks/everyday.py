@@ -138,8 +138,8 @@ def is_allowed(call: Call, truth: Mapping[str, Mapping[str, list[Any]]]) -> bool
     return all(_holds(values, given[key]) if key in given else "" in values for key, values in allowed.items())
 
 
-def _holds(values: list[Any], value: Any) -> bool:
-    return any(_matches(one, value) for one in values)
+def _holds(values: Any, value: Any) -> bool:
+    return any(_matches(one, value) for one in (values if isinstance(values, list) else [values]))
 
 
 def _matches(one: Any, value: Any) -> bool:

@@ -16,6 +16,13 @@ sent again.  The calls that the history tells to have run must be those of the t
 
 Then each task is played as a conversation, one turn of the user for each call, with the tools declared as the benchmark
 does (what reads, what writes) and none of them untrusted: with each setting of `untrusted=`, no call should wait.
+
+    tau2/bin/python benchmarks/tau2_bench.py tau2-bench eval DOMAIN MODEL USER_MODEL [FIRST]
+
+runs the tasks (the first FIRST) with a model through `agentkit.evals`: a simulated user has the scenario, and a task passes
+if the databases and the assertions end as the benchmark has them.  The model "gold" makes the listed calls, without a user.
+The simulated user has no tools, so tasks of telecom, where the user acts, cannot all pass.  The benchmark also compares
+what the agent has told the user; that is not checked here.
 """
 
 import json
@@ -32,6 +39,8 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from agentkit import JsonAgent, JsonTool, Paused, RunError
+from agentkit.evals import Attempt, Case, evaluate
+from agentkit.events import ToolFinished
 from agentkit.testing import ScriptedModel, answer, call
 
 DOMAINS = ("mock", "airline", "retail", "telecom", "banking_knowledge")
@@ -200,6 +209,63 @@ def converse(environment: Any, names: list[str], task: Any, actions: list[Any], 
     return asked
 
 
+def send_gold(environment: Any, actions: list[Any]) -> Iterator[Any]:
+    """Yield the replies of a model that makes the listed calls; the user's own calls are made between them."""
+    for action in actions:
+        if action.requestor == "user":
+            make_directly(environment, action)
+            continue
+        yield call(action.name, **action.arguments)
+        environment.sync_tools()
+    yield answer("Done.")
+
+
+def evaluate_domain(name: str, model: str, user: str = "", first: str = "") -> None:
+    """Run the tasks of a domain with a model and a simulated user, and print the report."""
+    domain = Domain(name)
+    tasks = {str(task.id): task for task in domain.tasks[: int(first) if first else None]}
+
+    def list_actions(task: Any) -> list[Any]:
+        return (task.evaluation_criteria and task.evaluation_criteria.actions) or []
+
+    def make(case: Case) -> JsonAgent[str]:
+        task = tasks[case.name]
+        environment = domain.open(task)
+        kinds = environment.tools
+        tools = [
+            JsonTool(kinds.tools[name], effect=EFFECTS[kinds.tool_type(name).name], trust="trusted")
+            for name in domain.names
+        ]
+        replies = send_gold(environment, list_actions(task))
+        gold = ScriptedModel([lambda _: next(replies)] * (len(list_actions(task)) + 1), name="gold")
+        return JsonAgent(
+            tools,
+            model=gold if model == "gold" else model,
+            description=environment.get_policy(),
+            deps=environment,
+            listeners=[lambda event: environment.sync_tools() if isinstance(event, ToolFinished) else None],
+        )
+
+    def judge(_: str, attempt: Attempt) -> bool:
+        task = tasks[attempt.case.name]
+        direct = domain.open(task)
+        for action in list_actions(task):
+            make_directly(direct, action)
+        return read_state(attempt.agent.deps, task) == read_state(direct, task)
+
+    speaks: Any = () if model == "gold" else {"model": user, "turns": 30}
+    cases = [
+        Case(
+            "Hello, I need your help." if speaks else str(task.user_scenario.instructions),
+            name=identity,
+            user=speaks and {**speaks, "instruction": str(task.user_scenario)},
+            answer={"judge": judge},
+        )
+        for identity, task in tasks.items()
+    ]
+    print(f"{name}, {model}\n{evaluate(make, cases)}", flush=True)
+
+
 def measure(name: str) -> None:
     """Print the figures of a domain."""
     domain = Domain(name)
@@ -247,5 +313,8 @@ if __name__ == "__main__":
     from loguru import logger
 
     logger.remove()
-    for chosen in sys.argv[2:] or DOMAINS:
-        measure(chosen)
+    if sys.argv[2:3] == ["eval"]:
+        evaluate_domain(*sys.argv[3:])
+    else:
+        for chosen in sys.argv[2:] or DOMAINS:
+            measure(chosen)

@@ -277,6 +277,8 @@ async def call_judge(judge: Callable[..., Any], attempt: Attempt) -> str:
             verdict = await run_in_thread(partial(judge, *given))
     except (ValueError, AssertionError) as error:
         return str(error) or type(error).__name__
+    except Exception as error:  # a mistake of the judge fails its trial, and no other
+        return f"{getattr(judge, '__name__', 'the judge')} failed: {type(error).__name__}: {error}"
     return "" if verdict is None or verdict else f"{getattr(judge, '__name__', 'the judge')} returned {verdict!r:.60}"
 
 

@@ -119,9 +119,14 @@ def raises(value):
     raise ValueError("it names no shop")
 
 
+def is_wrong(value):
+    return value.no_such_attribute
+
+
 @pytest.mark.parametrize(
     ("judge", "message"),
     [
+        (is_wrong, "answer: is_wrong failed: AttributeError: 'str' object has no attribute 'no_such_attribute', got "),
         (asks_attempt, ""),
         (lambda value: None, ""),
         (lambda value: "euros" in value, ""),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from shop import RIGHT, TEA, WRONG, make_agent, price_of, scripted
+from timing import takes_at_most
 
 from agentkit import DefinitionError, JsonAgent, ModelError, journal, tool
 from agentkit.evals import aevaluate, evaluate, list_evaluations, read_evaluation
@@ -328,3 +329,10 @@ def test_the_files_of_several_models_and_of_similar_names_are_apart(run, tmp_pat
     run(make_agent(), [{"query": "hi?"}, {"query": "hi!"}], models=models, record=tmp_path, concurrency=1)
     files = list(Path(tmp_path).rglob("*.jsonl"))
     assert len(files) == 4
+
+
+def test_an_evaluation_costs_little_beside_its_runs(run):
+    cases = [{**TEA, "query": f"What does tea cost ({number})?", "limits": {"steps": 2}} for number in range(200)]
+    run(scripted(RIGHT), cases[:5])
+    with takes_at_most(150):
+        assert run(scripted(RIGHT), cases).passed
