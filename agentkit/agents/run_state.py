@@ -5,7 +5,7 @@ Each run of an agent inside a tool ends exactly once for the listeners, also whe
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -52,6 +52,10 @@ class InnerRunEnds:
 
     _open: dict[CallPath, _OpenRun] = field(default_factory=dict)
     _ended: set[CallPath] = field(default_factory=set)
+
+    def ends_with(self, event: Event) -> bool:
+        """Return whether runs may end with `event`."""
+        return bool(self._open) and isinstance(event, ToolFinished)
 
     def take(self, event: Event) -> Iterable[Event]:
         """Return the ends of the runs that `event` implies, then `event` itself unless it arrived late."""
@@ -148,7 +152,9 @@ class Run:
     def watch(self, event: Event) -> Iterable[Event]:
         """Observe `event` and return it, after the inner runs that it ends and before the parts of the answer in it."""
         if not event.is_piece:
-            return self._watch_step(event)
+            if self.partial_answer is not None or isinstance(event, SubRun) or self.inner.ends_with(event):
+                return self._watch_step(event)
+            return (self.observe(event),)
         self.observe(event)
         if self.partial_answer is None or not isinstance(event, ToolCallDelta):
             return (event,)
@@ -168,30 +174,40 @@ class Run:
             for listener in self.listeners:
                 listener(event)
             return event
-        if isinstance(event, ModelAsked):
-            self.pieces.clear()
-        elif isinstance(event, ModelReplied):
-            self.usage += event.reply.usage
-            self.steps += 1
-        elif isinstance(event, ToolFinished) and not event.result.is_open:
-            self.calls.append(event.result)
-        elif isinstance(event, SubRun):
-            self.usage += event.usage
-        elif isinstance(event, FinalRequest):
-            self.final_reason = event.reason
-        elif isinstance(event, AnswerDoubted):
-            self.doubts.append(event.reason)
-        elif isinstance(event, HandedOver):
-            self.handed.append(event.name)
-        elif isinstance(event, RunStarted):
-            self.is_started = True
-        if isinstance(event, SubRun):
-            self._trace_inner(event)
-        else:
+        if (record := _RECORDS.get(type(event))) is not None:
+            record(self, event)
+        if not isinstance(event, SubRun):
             self.trace.note(event, len(self.history))
         for listener in self.listeners:
             listener(event)
         return event
+
+    def _begin_request(self, _: ModelAsked) -> None:
+        self.pieces.clear()
+
+    def _add_reply(self, event: ModelReplied) -> None:
+        self.usage += event.reply.usage
+        self.steps += 1
+
+    def _add_result(self, event: ToolFinished) -> None:
+        if not event.result.is_open:
+            self.calls.append(event.result)
+
+    def _add_inner(self, event: SubRun) -> None:
+        self.usage += event.usage
+        self._trace_inner(event)
+
+    def _begin_final_request(self, event: FinalRequest) -> None:
+        self.final_reason = event.reason
+
+    def _add_doubt(self, event: AnswerDoubted) -> None:
+        self.doubts.append(event.reason)
+
+    def _hand_over(self, event: HandedOver) -> None:
+        self.handed.append(event.name)
+
+    def _start(self, _: RunStarted) -> None:
+        self.is_started = True
 
     @property
     def partial(self) -> str:
@@ -287,3 +303,16 @@ def _outcome_of(error: BaseException | None) -> RunOutcome:
         Exception: "error",
     }
     return next((outcome for kind, outcome in kinds.items() if isinstance(error, kind)), "cancelled")
+
+
+_RECORDS: dict[type[Event], Callable[[Run, Any], None]] = {
+    ModelAsked: Run._begin_request,
+    ModelReplied: Run._add_reply,
+    ToolFinished: Run._add_result,
+    SubRun: Run._add_inner,
+    FinalRequest: Run._begin_final_request,
+    AnswerDoubted: Run._add_doubt,
+    HandedOver: Run._hand_over,
+    RunStarted: Run._start,
+}
+"""What the events that change a run record in it; none of these classes has subclasses."""

@@ -6,10 +6,13 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+import agentkit
 from agentkit import JsonAgent
 from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.model import Reply
@@ -74,6 +77,28 @@ def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
     late = statistics.median(turns[-100:])
     assert late < 1.1 * early
     assert max(turns[10:]) < 3 * early
+
+
+@pytest.mark.parametrize(("world", "most"), [("sync", 230), ("async", 282), ("streamed", 243)])
+def test_a_turn_takes_few_calls_of_own_functions(world: str, most: int):
+    """The most that a turn may take in the thread of the run; a time would depend on the machine."""
+    folder = str(Path(agentkit.__file__).parent)
+    calls = 0
+    counts = []
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls
+        code = frame.f_code
+        calls += event == "call" and code.co_filename.startswith(folder) and "<" not in code.co_name
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        walk(world, lambda _: counts.append(calls))
+    finally:
+        sys.setprofile(before)
+    turns = [after - before for before, after in pairwise(counts)]
+    assert statistics.median(turns) <= most
 
 
 @pytest.mark.parametrize("world", ["sync", "async"])

@@ -421,7 +421,7 @@ class LiteLLMModel:
             **options,
             **build_headers(self._options, request.headers, route.provider),
             **self._tools.parameters(request, route.provider, route.model),
-            **self._tools.reply_format(request, route.provider, is_own=self.tool_calling == "unknown"),
+            **(self._reply_format(request) if request.reply_schema is not None else {}),
             **streaming,
             **length,
             "model": route.name,
@@ -462,6 +462,10 @@ class LiteLLMModel:
             return call.send(messages)
         rules = PartRules(self._name, wire, route.flags, self._refused_parts)
         return call.send_parts(SentConversation(form).prepare(rules.apply(request.messages)))
+
+    def _reply_format(self, request: Request) -> dict[str, Any]:
+        provider = self._resolve_route().provider
+        return self._tools.reply_format(request, provider, is_own=self.tool_calling == "unknown")
 
     def _timeout_for(self, request: Request) -> float:
         """Return litellm's timeout, which is later than the own one: that one's error names the limit."""

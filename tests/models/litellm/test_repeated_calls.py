@@ -1,7 +1,12 @@
 """A repeated call of litellm's handler gives what `completion` gives, and is made only where that is known."""
 
+import asyncio
 import re
+import statistics
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -9,10 +14,13 @@ from wire_providers import Play, Provider, watch_completion
 
 from agentkit import ModelError
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
+from agentkit.engine.model import Request
+from agentkit.models.litellm import calls
 from agentkit.models.litellm.calls import _PREPARED_ARGUMENTS, _PREPARED_PROVIDERS
 from agentkit.models.litellm.importing import HANDLERS, load_litellm
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing.server import ModelServer
+from agentkit.tools.registry import ToolRegistry
 
 CALL = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}
 TWO_CALLS = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now", "arguments": {}}]}
@@ -73,6 +81,39 @@ def test_replies_and_errors_and_requests_are_the_same(
     assert first == second
     assert counts[0] == 0, "one request of the same kind was sent before"
     assert counts[1] >= len(REPLIES), "litellm's own way has other names now: look anew at what is left out"
+
+
+def test_a_repeated_call_takes_few_calls_of_own_functions() -> None:
+    """The most that a request may take in `agentkit.models.litellm`; a time would depend on the machine."""
+    folder = str(Path(calls.__file__).parent)
+    counts = []
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        counts[-1] += event == "call" and code.co_filename.startswith(folder) and "<" not in code.co_name
+
+    def add(a: int, b: int) -> int:
+        """Adds."""
+        return a + b
+
+    async def ask_often() -> None:
+        tools = ToolRegistry(add)
+        messages = [*HI]
+        for number in range(6):
+            counts.append(0)
+            sys.setprofile(count)
+            try:
+                async for _ in model.aask(Request(messages, tools)):
+                    pass
+            finally:
+                sys.setprofile(None)
+            call = ToolCall(f"call_{number}", "add", '{"a": 1, "b": 2}')
+            messages += [assistant(None, [call]), tool_message(call, "3")]
+
+    with ModelServer(*[CALL] * 6) as server:
+        model = Provider("openai").at(server)
+        asyncio.run(ask_often())
+    assert statistics.median(counts[2:]) <= 168, "litellm prepares nothing anew, nor does agentkit"
 
 
 @pytest.mark.parametrize("option", [{"metadata": {"a": 1}}, {"mock_response": "mocked"}, {"num_retries": 0}])
