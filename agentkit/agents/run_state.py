@@ -50,43 +50,39 @@ class InnerRunEnds:
     reported when the call or the enclosing run ends, and what arrives afterwards is dropped.
     """
 
-    _open: dict[CallPath, _OpenRun] = field(default_factory=dict)
+    unfinished: dict[CallPath, _OpenRun] = field(default_factory=dict)
     _ended: set[CallPath] = field(default_factory=set)
-
-    def ends_with(self, event: Event) -> bool:
-        """Return whether runs may end with `event`."""
-        return bool(self._open) and isinstance(event, ToolFinished)
 
     def take(self, event: Event) -> Iterable[Event]:
         """Return the ends of the runs that `event` implies, then `event` itself unless it arrived late."""
         if isinstance(event, SubRun):
             return self._take_inner(event)
-        if self._open and isinstance(event, ToolFinished):
+        if self.unfinished and isinstance(event, ToolFinished):
             return (*self.end_below((event.result.call.id,)), event)
         return (event,)
 
     def _take_inner(self, event: SubRun) -> Iterator[Event]:
         path, inner = _unwrap(event)
         if isinstance(inner, RunStarted):
-            self._open[path] = _OpenRun(event, inner.run_id, time.perf_counter())
+            self.unfinished[path] = _OpenRun(event, inner.run_id, time.perf_counter())
             self._ended.discard(path)
         elif path in self._ended:
             return
         elif isinstance(inner, RunEnded):
             self._ended.add(path)
-            self._open.pop(path, None)
+            self.unfinished.pop(path, None)
             yield from self.end_below(path)
         for length in range(1, len(path) + 1):
-            if run := self._open.get(path[:length]):
+            if run := self.unfinished.get(path[:length]):
                 run.usage += event.usage
         yield event
 
     def end_below(self, path: CallPath = ()) -> Iterator[Event]:
         """Yield the ends of the open runs inside the call at `path`, the innermost first."""
         start = "".join(f"{identity}/" for identity in path)  # "outer/" also begins the ids of calls in the outer one
-        inside = [other for other in self._open if "".join(f"{identity}/" for identity in other).startswith(start)]
+        inside = [other for other in self.unfinished if "".join(f"{identity}/" for identity in other).startswith(start)]
         for other in sorted(inside, key=len, reverse=True):
-            run = self._open.pop(other)
+            run = self.unfinished.pop(other)
             self._ended.add(other)
             seconds = time.perf_counter() - run.since
             yield _wrap(run.started, RunEnded("cancelled", None, run.usage, seconds, run.run_id))
@@ -152,7 +148,7 @@ class Run:
     def watch(self, event: Event) -> Iterable[Event]:
         """Observe `event` and return it, after the inner runs that it ends and before the parts of the answer in it."""
         if not event.is_piece:
-            if self.partial_answer is not None or isinstance(event, SubRun) or self.inner.ends_with(event):
+            if self.partial_answer is not None or self.inner.unfinished or isinstance(event, SubRun):
                 return self._watch_step(event)
             return (self.observe(event),)
         self.observe(event)

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
 from operator import attrgetter
-from threading import Lock
+from threading import Lock, get_ident
 from types import MethodType
 from typing import Any
+
+from pydantic import VERSION, BaseModel
 
 from ...core.threads import Work
 from .limits import ReplyGuard, watch_response
@@ -61,19 +63,19 @@ def load_litellm() -> Any:
         levels = {name: logging.getLogger(name).level for name in _LOGGERS}
         for name, value in _QUIET_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        with _pause_gc(freeze=not is_host):
+        with _pause_gc(freeze=not is_host), _defer_models():
             import litellm
         litellm.suppress_debug_info = True  # advertisements on stdout
         litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
         # Load now what the first request would load while its time is measured.
-        for name in ("encoding", "module_level_client"):
-            getattr(litellm, name, None)
+        getattr(litellm, "module_level_client", None)
         for name in ("litellm.proxy.guardrails.exception_utils", "fastapi.exceptions"):
             with suppress(ImportError):  # else the first failure loads it, maybe in a thread during exit, which hangs
                 import_module(name)
         if not is_host and "LITELLM_LOG" not in os.environ:
             for name in (name for name, level in levels.items() if level == logging.NOTSET):
                 logging.getLogger(name).setLevel(logging.CRITICAL)
+        _install_encoding(litellm)
         _install_switch(litellm)
         _install_ollama_fields(litellm)
         _install_guards(litellm)
@@ -223,6 +225,63 @@ def _install_switch(litellm: Any) -> None:
         return read(secret_name, *args, **kwargs)
 
     litellm.main.get_secret_bool = read_flag
+
+
+class _LazyEncoding:
+    """An encoding of litellm that is loaded when one of its attributes is used."""
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load = load
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._load(), name)
+
+
+def _install_encoding(litellm: Any) -> None:
+    """Load litellm's tokenizer, which takes 35 MB, for a provider that counts tokens, not for each of our requests."""
+    load = find_internal(litellm, "main._get_encoding")
+    if load is None:
+        report_difference("the encoding was not found; the first request loads it")
+        return
+    lazy = _LazyEncoding(load)
+
+    @wraps(load)
+    def get_encoding() -> Any:
+        return lazy if _own_call.get() else load()
+
+    litellm.main._get_encoding = get_encoding
+
+
+_PYDANTIC_LOCKS_BUILDS = (2, 14)
+"""The first version of pydantic that builds a deferred model once if several threads use it first; older ones fail."""
+
+
+@contextmanager
+def _defer_models() -> Iterator[None]:
+    """Let pydantic build litellm's models when they are first used, for those that the body defines in this thread.
+
+    A class of the host that is derived from one is built at once, as any other class of the host.
+    """
+    kind: Any = type(BaseModel)
+    original = vars(kind)["__new__"]
+    thread: int | None = get_ident()
+
+    def create(kind: Any, name: str, bases: Any, namespace: dict[str, Any], *args: Any, **settings: Any) -> Any:
+        is_own = get_ident() == thread and str(namespace.get("__module__")).partition(".")[0] == "litellm"
+        if not is_own or "defer_build" in settings or "defer_build" in (namespace.get("model_config") or ()):
+            return original.__func__(kind, name, bases, namespace, *args, **settings)
+        model = original.__func__(kind, name, bases, namespace, *args, **settings, defer_build=True)
+        model.model_config.pop("defer_build", None)
+        return model
+
+    if tuple(map(int, VERSION.split(".")[:2])) >= _PYDANTIC_LOCKS_BUILDS:
+        kind.__new__ = staticmethod(create)
+    try:
+        yield
+    finally:
+        thread = None  # for who has kept the function
+        if kind.__new__ is create:
+            kind.__new__ = original
 
 
 @contextmanager

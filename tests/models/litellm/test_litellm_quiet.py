@@ -106,3 +106,57 @@ def test_litellm_is_loaded_while_a_person_types(prompt: str, model: str, begun: 
     program = WAITING_FOR_A_PERSON.format(prompt=prompt, model=model, seconds=20 if begun else 0.2)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{begun}\n", "")
+
+
+WHOLE_HOST = """
+import sys, threading
+from pydantic import VERSION, BaseModel
+
+metaclass = type(BaseModel)
+original = vars(metaclass)["__new__"]
+made = []
+ended = threading.Event()
+
+def define():
+    while not ended.wait(0.02):
+        before = vars(metaclass)["__new__"] is not original
+        made.append((type("Mine", (BaseModel,), {"__module__": "litellm.mine", "__annotations__": {"a": int}}), before))
+
+thread = threading.Thread(target=define)
+thread.start()
+from agentkit.engine.model import Request
+from agentkit.models.litellm.importing import load_litellm
+from agentkit.models.litellm.model import LiteLLMModel
+from agentkit.tools.registry import ToolRegistry
+litellm = load_litellm()
+ended.set()
+thread.join()
+is_safe = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
+assert any(during for _, during in made) == is_safe, len(made)
+assert all(model.__pydantic_complete__ for model, _ in made), "a class of another thread"
+assert vars(metaclass)["__new__"] is original
+
+from litellm.types.llms.openai import ResponsesAPIResponse
+
+assert ResponsesAPIResponse.__pydantic_complete__ != is_safe
+
+class Mine(ResponsesAPIResponse):
+    mine: int = 1
+
+assert Mine.__pydantic_complete__ and not Mine.model_config.get("defer_build")
+assert [name for name, module in sys.modules.items() if module is None] == []
+
+model = LiteLLMModel("openai/gpt-4o-mini", api_base=sys.argv[1] + "/v1", api_key="sk-test-0123456789")
+request = Request([{"role": "user", "content": "Hi"}], ToolRegistry())
+assert [*model.ask(request)][-1].message["content"] == "hello"
+assert litellm.main._encoding_cache is None, "a request has loaded the tokenizer"
+assert litellm.main._get_encoding() is litellm.encoding
+assert litellm.encoding.encode("hello")
+"""
+"""The names of litellm are those of 1.105.3."""
+
+
+def test_what_is_left_out_of_the_import_is_whole_for_the_host() -> None:
+    with ModelServer("hello") as server:
+        done = subprocess.run([sys.executable, "-c", WHOLE_HOST, server.url], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
