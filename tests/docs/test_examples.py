@@ -124,3 +124,21 @@ def test_an_example_is_short_and_states_how_to_run_it(name):
     assert re.search(r"without a key|offline|none needs a key|script|a single trick", intro, re.IGNORECASE)
     if not name.startswith("tool_"):
         assert re.search('AGENTKIT_MODEL=|model="', intro), "how a real model is used"
+
+
+GALLERY = re.findall(
+    r"(?m)^## .+\n\n(?:.+\n)*.*`examples/(\w+\.py)`\n\n```text\n((?:.+\n)+)```", (ROOT / "docs/gallery.md").read_text()
+)
+
+
+def test_the_gallery_shows_ten_agents_of_at_most_sixty_lines():
+    assert len(GALLERY) == len({name for name, _ in GALLERY}) == 10
+    for name, _ in GALLERY:
+        assert 20 <= len((ROOT / "examples" / name).read_text().splitlines()) <= 60, name
+
+
+@pytest.mark.parametrize(("name", "lines"), GALLERY)
+def test_what_the_gallery_shows_is_what_the_example_prints(name, lines, tmp_path):
+    done = run_program(ROOT / "examples" / name, tmp_path)
+    missing = [line for line in lines.splitlines() if line not in done.stdout]
+    assert not missing, done.stdout
