@@ -480,6 +480,9 @@ send(to="bob@home.example", text="He wrote: {" + mail + ".body}")
         "import json\nprint(json.loads(get_mail()))",
         "try:\n    nothing(get_mail() + '.body')\nexcept RuntimeError as error:\n    print(error)",
         "mail = get_mail()\ntry:\n    get_mail(mail + '.body')\nexcept Exception as error:\n    print(error)",
+        "try:\n    get_text(fail=True)\nexcept RuntimeError as error:\n    print(error, error.args)",
+        "text = get_text()\ntry:\n    send(to=text, copies=text)\nexcept RuntimeError as error:\n    print(error)",
+        "text = get_text()\nreveal_result(reference=text)",
     ],
 )
 def test_no_program_reads_a_hidden_result(program, sent):
