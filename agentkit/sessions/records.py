@@ -9,7 +9,7 @@ reply or its error, and what a person decided.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
@@ -395,6 +395,13 @@ class Step:
         values = self.name, self.input, self.arguments, self.outcome
         return self.digest is None or self.digest == step_digest(self.run, self.step, self.call, *values)
 
+    def split(self, conversation: int = 0) -> Iterator[Record]:
+        """Yield the records that write the step: its begin, and its end if it has one."""
+        step, call, run, check = self.step, self.call, self.run, self.digest
+        yield StepBegun(step, call, self.name, self.arguments, self.input, self.begun, run, conversation, check)
+        if self.outcome is not None:
+            yield StepEnded(step, call, self.outcome, self.ended, run, conversation, check)
+
 
 @dataclass(eq=False, slots=True)
 class Conversation:
@@ -480,12 +487,14 @@ class Stored:
             self.conversations[key] = Conversation(key)
         return self.conversations[key]
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record | Step) -> None:
         """Add the next record; raise `LookupError` for one about a run or a step that has no record."""
         match record:
             case MessageWritten():
                 key = record.conversation
                 (self.conversations.get(key) or self.conversation(key)).write(record)
+            case Step():
+                self.steps[record.run][record.step, record.call] = record
             case StepBegun():
                 step, call, name, arguments, number, begun, run, _, check = record
                 of = run or self.last
@@ -567,8 +576,8 @@ class Stored:
         self.exchanges.append(Exchange(new.model, [*before.messages[: new.since], *added], tools, new.tool_choice))
 
 
-def fold(records: Iterable[Record]) -> Stored:
-    """Return what records add up to."""
+def fold(records: Iterable[Record | Step]) -> Stored:
+    """Return what records add up to; a store may give a step as a whole."""
     stored = Stored()
     for record in records:
         stored.add(record)

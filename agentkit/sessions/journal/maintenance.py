@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
@@ -434,10 +434,7 @@ def _session_state_after(run: RunRecords, step: int, last: Mapping[str, Any]) ->
 
 def _copy_steps(steps: Iterable[Step], run: RunBegun) -> Iterator[Record]:
     for step in steps:
-        begun = step.name, step.arguments, step.input, step.begun
-        yield StepBegun(step.step, step.call, *begun, run.run, run.conversation)
-        if step.outcome is not None:
-            yield StepEnded(step.step, step.call, step.outcome, step.ended, run.run, run.conversation)
+        yield from replace(step, run=run.run, digest=None).split(run.conversation)
 
 
 def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
@@ -730,8 +727,10 @@ def salvage(store: Place, target: Place) -> int:
         for run in reversed(runs(store)):  # the oldest first
             with suppress(JournalError):  # a damaged run does not keep the others from being copied
                 parts = _read_parts(old, run)
-                keys = {part.conversation for part in parts}
-                new.append([*old.records(*parts, *keys)])
+                of = {part.id: part.conversation for part in parts}
+                read = old.records(*parts, *{*of.values()})
+                split = ([*one.split(of[one.run])] if isinstance(one, Step) else [one] for one in read)
+                new.append([*chain.from_iterable(split)])
                 saved += 1
     return saved
 

@@ -35,6 +35,7 @@ from ..records import (
     RunEntry,
     RunReopened,
     StateWritten,
+    Step,
     StepBegun,
     StepEnded,
     StepWithdrawn,
@@ -136,7 +137,7 @@ SELECT_BEGINS = """
 SELECT r.id, r.query, r.model, r.first, r.begun, r.conversation, s.body, r.origin, r.status, r.outcome, r.ended, r.last
 FROM runs r LEFT JOIN setups s ON s.id = r.setup
 """
-SELECT_STEPS = "SELECT step, call, name, arguments, input, begun, run, digest, ended, outcome FROM steps"
+SELECT_STEPS = "SELECT run, step, call, name, input, arguments, begun, digest, ended, outcome FROM steps"
 SELECT_VERSION = """
 SELECT c.state, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), r.id, r.status, r.ended,
 (SELECT max(coalesce(s.ended, s.begun)) FROM steps s WHERE s.run = r.id) FROM conversations c
@@ -356,7 +357,7 @@ class SqlStore(ABC):
         """Write the records, all or none of them; see `Store.append`."""
         self.execute([statement for record in records for statement in statements_of(record)], lease)
 
-    def records(self, *of: int | RunEntry, kinds: Collection[type[Record]] = ()) -> Iterator[Record]:
+    def records(self, *of: int | RunEntry, kinds: Collection[type[Record]] = ()) -> Iterator[Record | Step]:
         """Yield the records of conversations (by their keys) and of runs."""
         keys = [key for key in of if not isinstance(key, RunEntry)]
         runs = {run.id: run.conversation for run in of if isinstance(run, RunEntry)}
@@ -374,12 +375,9 @@ class SqlStore(ABC):
                     closed.append(RunConcluded(status, outcome, ended, last, run, key))
         if runs and (wants(StepBegun) or wants(StepEnded)):
             for row in self._of(SELECT_STEPS, "run", runs, "run, begun"):
-                step, call, name, arguments, number, time_begun, run, check, ended, outcome = row
-                if run not in runs:  # the index leads to the row of another run
-                    raise damage_error(self, f"its index of steps leads to the run {run!r}")
-                yield StepBegun(step, call, name, arguments, number, time_begun, run, runs[run], check)
-                if outcome is not None or ended is not None:
-                    yield StepEnded(step, call, outcome, ended, run, runs[run], check)
+                if row[0] not in runs:  # the index leads to the row of another run
+                    raise damage_error(self, f"its index of steps leads to the run {row[0]!r}")
+                yield Step(*row)
         yield from closed
         if keys and wants(MessageWritten):
             sql = "SELECT place, body, conversation, digest FROM messages"

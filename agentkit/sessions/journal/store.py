@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from ..records import Record, RunEntry, write_json
+from ..records import Record, RunEntry, Step, write_json
 from .location import ConversationBusy, JournalError, LeaseLost
 
 T = TypeVar("T")
@@ -116,10 +116,11 @@ class Store(Protocol):
         """
         ...
 
-    def records(self, *of: int | RunEntry, kinds: Collection[type[Record]] = ()) -> Iterable[Record]:
+    def records(self, *of: int | RunEntry, kinds: Collection[type[Record]] = ()) -> Iterable[Record | Step]:
         """Return the records of conversations (by their keys) and of runs, in an order that `fold` can read.
 
-        With `kinds` only those classes are needed; a store may return others too, and others that were replaced.
+        With `kinds` only those classes are needed; a store may return others too, and others that were replaced.  In
+        the place of `StepBegun` and `StepEnded` it may return a `Step`, which `fold` reads faster.
         """
         ...
 

@@ -46,6 +46,7 @@ from ..records import (
     RequestEnded,
     RequestMade,
     StateWritten,
+    Step,
     UsageAdded,
     write_json,
 )
@@ -354,7 +355,9 @@ def _read_run(run_id: str, place: Place, store: Store) -> list[Record]:
     records: list[Record] = [begin_file(usage_before(store, entry.conversation, entry))]
     for record in store.records(entry, entry.conversation):
         is_later = isinstance(record, MessageWritten) and end is not None and record.place >= end
-        if not is_later and not isinstance(record, ConversationNamed):
+        if isinstance(record, Step):
+            records += record.split()
+        elif not is_later and not isinstance(record, ConversationNamed):
             records.append(record)
     if len(kept.written[:end]) < len(kept.written):
         state = {**kept.state, **closed_state(kept.written[entry.first : end])}
