@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,7 @@ from ..core.hints import suggest
 from ..core.labels import TRUSTED, UNKNOWN, Label
 from ..core.private_files import write_atomically
 from ..tools.json_tool import JsonTool
+from ..tools.ranking import MAX_SEARCH_CHARS, WordIndex, count_words
 
 MAX_SAVED_NOTES = 1_000
 MAX_NOTE_CHARS = 10_000
@@ -114,15 +115,18 @@ class Memory(Extension):
         Args:
             query: What the note is about; "" for the latest notes.
         """
-        words = {*_WORD.findall(query.casefold())}
-        notes = self._read_notes(run).values()
-        scores = {note.name: len(words & {*_WORD.findall(f"{note.name} {note.text}".casefold())}) for note in notes}
-        found = sorted(notes, key=lambda note: (scores[note.name], note.changed), reverse=True)
-        shown = [note for note in found if scores[note.name] or not words][:MAX_FOUND_NOTES]
+        notes = [*self._read_notes(run).values()]
+        places: Iterable[int] = range(len(notes))
+        scores: Mapping[int, float] = {}
+        if query.strip():
+            scores = WordIndex([count_words(note.name, note.text) for note in notes]).score(query[:MAX_SEARCH_CHARS])
+            places = scores
+        found = sorted(places, key=lambda place: (scores.get(place, 0.0), notes[place].changed), reverse=True)
+        shown = [notes[place] for place in found[:MAX_FOUND_NOTES]]
         for note in shown:
             run.origin.add(note.origin)
         lines = [f"- {note.name}: {_excerpt(note.text)}" for note in shown]
-        return "\n".join(lines) or f"No note was found. There are {len(scores)} notes."
+        return "\n".join(lines) or f"No note was found. There are {len(notes)} notes."
 
     def read_note(self, name: str, run: RunContext[Any]) -> str:
         """Read a note.

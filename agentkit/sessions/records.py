@@ -397,10 +397,11 @@ class Step:
 
     def split(self, conversation: int = 0) -> Iterator[Record]:
         """Yield the records that write the step: its begin, and its end if it has one."""
-        step, call, run, check = self.step, self.call, self.run, self.digest
-        yield StepBegun(step, call, self.name, self.arguments, self.input, self.begun, run, conversation, check)
+        begun = self.name, self.arguments, self.input, self.begun
+        of = self.run, conversation, self.digest
+        yield StepBegun(self.step, self.call, *begun, *of)
         if self.outcome is not None:
-            yield StepEnded(step, call, self.outcome, self.ended, run, conversation, check)
+            yield StepEnded(self.step, self.call, self.outcome, self.ended, *of)
 
 
 @dataclass(eq=False, slots=True)

@@ -70,39 +70,45 @@ class ToolIndex:
 
     def select(self, query: str, share: float) -> list[JsonTool[..., Any]]:
         """Return the tools whose words suit a sentence at least `share` times as well as those of the best one."""
-        scores = self._score_words(query[:MAX_SEARCH_CHARS])
+        scores = self._words.score(query[:MAX_SEARCH_CHARS])
         least = share * max(scores.values(), default=0.0)
         return [tool for place, tool in enumerate(self.tools) if place in scores and scores[place] >= least]
 
-    def _score_words(self, query: str) -> dict[int, float]:
+    def _order_by_words(self, query: str) -> list[int]:
+        scores = self._words.score(query)
+        return sorted(scores, key=lambda place: (-scores[place], place))[:_DEPTH]
+
+    @cached_property
+    def _words(self) -> "WordIndex":
+        return WordIndex([_count_tool_words(*_read_fields(tool)) for tool in self.tools])
+
+    @cached_property
+    def _vectors(self) -> "_Vectors | None":
+        return _Vectors([_read_fields(tool) for tool in self.tools]) if self._meanings and self.tools else None
+
+
+class WordIndex:
+    """Texts to be found by their words, by BM25; `counted` has the words of each, see `count_words`."""
+
+    def __init__(self, counted: Sequence[Mapping[str, float]]) -> None:
+        lengths = [sum(counts.values()) for counts in counted]
+        average = sum(lengths) / max(1, len(lengths)) or 1.0
+        frequencies = Counter(word for counts in counted for word in counts)
+        self._weights = defaultdict[str, list[tuple[int, float]]](list)
+        """The texts of each word, by their places, with the weight of the word."""
+        for place, counts in enumerate(counted):
+            norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * lengths[place] / average)
+            for word, count in counts.items():
+                rarity = math.log(1 + (len(counted) - frequencies[word] + 0.5) / (frequencies[word] + 0.5))
+                self._weights[word].append((place, rarity * count * (_SATURATION + 1) / (count + norm)))
+
+    def score(self, query: str) -> dict[int, float]:
+        """Return how well the texts suit a sentence, by their places, without those that have none of its words."""
         scores: dict[int, float] = defaultdict(float)
         for word in dict.fromkeys(list_stems(query)):
             for place, weight in self._weights.get(word, ()):
                 scores[place] += weight
         return scores
-
-    def _order_by_words(self, query: str) -> list[int]:
-        scores = self._score_words(query)
-        return sorted(scores, key=lambda place: (-scores[place], place))[:_DEPTH]
-
-    @cached_property
-    def _weights(self) -> Mapping[str, Sequence[tuple[int, float]]]:
-        """The tools of each word, by their places, with the weight of the word."""
-        counted = [_count_words(*_read_fields(tool)) for tool in self.tools]
-        lengths = [sum(counts.values()) for counts in counted]
-        average = sum(lengths) / max(1, len(lengths)) or 1.0
-        frequencies = Counter(word for counts in counted for word in counts)
-        weights = defaultdict[str, list[tuple[int, float]]](list)
-        for place, counts in enumerate(counted):
-            norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * lengths[place] / average)
-            for word, count in counts.items():
-                rarity = math.log(1 + (len(counted) - frequencies[word] + 0.5) / (frequencies[word] + 0.5))
-                weights[word].append((place, rarity * count * (_SATURATION + 1) / (count + norm)))
-        return weights
-
-    @cached_property
-    def _vectors(self) -> "_Vectors | None":
-        return _Vectors([_read_fields(tool) for tool in self.tools]) if self._meanings and self.tools else None
 
 
 def list_stems(text: str) -> Iterator[str]:
@@ -122,13 +128,16 @@ def stem_word(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] in "bdgmnprt" else word
 
 
-@lru_cache(maxsize=8_192)
-def _count_words(name: str, description: str, parameters: str) -> Mapping[str, float]:
+def count_words(name: str, description: str, parameters: str = "") -> Mapping[str, float]:
+    """Return how often the stems of words occur, with the weights of the fields."""
     counts = defaultdict[str, float](float)
     for field, weight in zip((name, description, parameters), _FIELD_WEIGHTS, strict=True):
         for word in list_stems(field):
             counts[word] += weight
     return counts
+
+
+_count_tool_words = lru_cache(maxsize=8_192)(count_words)
 
 
 def _read_fields(tool: JsonTool[..., Any]) -> tuple[str, str, str]:

@@ -72,6 +72,17 @@ def test_the_best_notes_come_first_and_the_latest_without_words(world, tmp_path)
     assert latest.splitlines()[0] == "- note-11: Tea of person 11."
 
 
+def test_a_rare_word_counts_more_than_frequent_ones_and_its_form_does_not_matter(world, tmp_path):
+    memory = Memory(tmp_path)
+    for number in range(5):
+        act(world, memory, save(f"customer {number}", "The customer drinks tea and pays late."))
+    act(world, memory, save("billing", "Refunds are paid by the customer's bank."))
+    for number in range(5, 9):
+        act(world, memory, save(f"customer {number}", "The customer drinks tea and pays late."))
+    found = act(world, memory, call("find_notes", query="does the customer like a refund or tea"))
+    assert found[0].splitlines()[0].startswith("- billing:")
+
+
 def test_the_writes_are_journaled_with_an_effect_and_a_replay_makes_none(world, tmp_path):
     memory = Memory(tmp_path / "notes")
     agent = JsonAgent(
