@@ -215,6 +215,7 @@ ELSEWHERE = {
     "tools.openapi.document": "single character classes in names of a document",
     "tools.http.addresses": "addresses, which are short",
     "agentkit_tools.http_json": "hosts, which the program writes",
+    "agentkit_tools.tables": "names of files",
     "agentkit_tools.tables_child": "names of tables and files, and errors",
     "agentkit_tools.wikipedia": "a code of a language, which is matched as a whole",
     "agentkit_tools.web": "heads of at most some kB",

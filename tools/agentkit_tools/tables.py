@@ -7,6 +7,7 @@ limits for time and memory, see `tables_child`.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
@@ -23,7 +24,6 @@ from agentkit.extend import missing_package
 from agentkit.tools import truncate
 
 from .folder import EXCLUDED, Folder
-from .tables_child import to_identifier
 
 QUERY_SECONDS = 20.0
 MAX_SQL_CHARS = 20_000
@@ -182,10 +182,10 @@ class Tables:
         """Return the names as tables of the files, by their paths."""
         paths = [self.only] if self.only is not None else [entry.path for entry in self.folder.walk()]
         paths = [path for path in paths if _format_of(path)]
-        stems = [to_identifier(unicodedata.normalize("NFKC", _stem_of(path))) for path in paths]
+        stems = [_to_identifier(_stem_of(path)) for path in paths]
         folded = [stem.casefold() for stem in stems]
         return {
-            path: stem if folded.count(stem.casefold()) == 1 else to_identifier(unicodedata.normalize("NFKC", path))
+            path: stem if folded.count(stem.casefold()) == 1 else _to_identifier(path)
             for path, stem in zip(paths, stems, strict=True)
         }
 
@@ -247,6 +247,12 @@ def _format_of(path: str) -> str:
         inner = _FORMATS.get(os.path.splitext(stem)[1], "")
         return inner if inner in _COMPRESSED else ""
     return _FORMATS.get(ending, "")
+
+
+def _to_identifier(text: str) -> str:
+    """Return a name for a table that needs no quotes."""
+    name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text)).strip("_")
+    return name if name and not name[0].isdigit() else f"t_{name}"
 
 
 def _may_mean(table: str, name: str, path: str) -> bool:

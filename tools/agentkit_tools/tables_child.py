@@ -56,6 +56,7 @@ _LOCKED: dict[str, str | bool | int | float | list[str]] = {
     "threads": "2",
 }
 _FD_PATHS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+_NOT_WORD = re.compile(r"\W+")
 _GZIP = b"\x1f\x8b"
 _ALLOWED_ACTIONS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 _FORBIDDEN_FUNCTIONS = ("load_extension", "readfile", "writefile", "edit", "fts3_tokenizer")
@@ -233,7 +234,7 @@ class DuckTables:
             return [Table(source.name, source)]
         if len(inner) == 1:
             return [Table(source.name, source, inner[0])]
-        return [Table(f"{source.name}_{to_identifier(each)}", source, each, False) for each in inner]
+        return [Table(f"{source.name}_{_NOT_WORD.sub('_', each).strip('_')}", source, each, False) for each in inner]
 
     def _view(self, name: str, source: Source) -> None:
         head = os.pread(source.file, SNIFFED_BYTES, 0)
@@ -415,12 +416,6 @@ def _read_excel(source: Source) -> Iterator[Any]:
             yield book
         finally:
             book.close()
-
-
-def to_identifier(text: str) -> str:
-    """Return a name for a table that needs no quotes."""
-    name = re.sub(r"\W+", "_", text).strip("_")
-    return name if name and not name[0].isdigit() else f"t_{name}"
 
 
 def quote(name: str) -> str:
