@@ -253,6 +253,16 @@ def test_a_map_that_is_killed_continues(server, base):
 
 
 @pytest.mark.integration
+def test_a_map_has_its_batches_in_postgresql(server, base, tmp_path, postgres_url):
+    agent = agent_of(base, tmp_path, journal=postgres_url)
+    server.faults["POST /v1/files"] = [None, 401]
+    assert {outcome.kind for outcome in agent.map(QUERIES, batch=QUICK)} == {"authentication"}
+    outcomes = agent.map(QUERIES, batch=QUICK)
+    assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+    assert set(steps_of(server).values()) == {1}
+
+
+@pytest.mark.integration
 @pytest.mark.timeout(1200)
 def test_a_map_that_is_killed_at_fifty_places_submits_no_request_twice(server, base):
     killed(server, base, runs=3, first=0, step=1, most=50)
