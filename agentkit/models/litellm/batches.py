@@ -13,7 +13,7 @@ import json
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
@@ -173,7 +173,7 @@ class BatchModel:
         self._loop = asyncio.get_running_loop()
         self._lines: dict[str, _Line] = {}
         """The requests in progress, by the value of their header."""
-        self._waiting: list[_Line] = []
+        self._waiting: dict[_Line, None] = {}
         self._delivered: list[str] = []
         """The batches whose results are delivered, and may not be in the journals of their runs yet."""
         self._may_be_open = True
@@ -219,8 +219,7 @@ class BatchModel:
                     yield self._price(piece, line) if isinstance(piece, Reply) else piece
         finally:
             del self._lines[key]
-            with suppress(ValueError):  # it is in a batch, or was never made
-                self._waiting.remove(line)
+            self._waiting.pop(line, None)  # its run was stopped
 
     def leave(self) -> None:
         """Note that a run has ended: the others do not wait for its requests."""
@@ -241,7 +240,7 @@ class BatchModel:
         data = json.dumps(json.loads(body), sort_keys=True)
         line.digest = blake2b(f"{line.endpoint} {data}".encode(), digest_size=16).hexdigest()
         line.answer = self._loop.create_future()
-        self._waiting.append(line)
+        self._waiting[line] = None
         self._begin_if_all_wait()
         return await line.answer
 
@@ -297,7 +296,7 @@ class BatchModel:
             if batch.lines and ("batch" in batch.facts or await self._find(batch)):
                 adopted.append(batch)
                 for line in batch.lines.values():
-                    self._waiting.remove(line)
+                    del self._waiting[line]
             else:
                 for line in batch.lines.values():
                     waiting[line.digest].append(line)
@@ -306,8 +305,8 @@ class BatchModel:
 
     async def _send(self) -> list[_Sent]:
         """Create batches of the requests that wait."""
-        lines = self._waiting
-        self._waiting = []
+        lines = [*self._waiting]
+        self._waiting.clear()
         batches = list[_Sent]()
         try:
             for some in _split_lines(lines, self._max_lines):
@@ -321,9 +320,7 @@ class BatchModel:
                 await self._log.begin(batch.id, [*batch.lines])
                 await self._create(batch)
         except BaseException:
-            sent = {line for batch in batches for line in batch.lines.values()}
-            self._waiting += [line for line in lines if line not in sent]
-            self._waiting += [line for batch in batches for line in batch.lines.values()]
+            self._waiting |= dict.fromkeys(lines)
             raise
         return batches
 
