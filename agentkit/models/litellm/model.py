@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from typing import Any, get_args
 
 from ...core.errors import DefinitionError, ModelError
@@ -25,6 +25,7 @@ from .errors import convert_error, find_refused_parts
 from .importing import load_litellm, own_call
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
 from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, check_body, is_bridged
+from .prices import Prices
 from .provider_tools import render_provider_tools
 from .replies import PartRules, Route, find_query, read_reply
 from .requests import (
@@ -317,11 +318,17 @@ class LiteLLMModel:
         """The tokens of the context window: `num_ctx`, else those that litellm lists; None for an unknown model."""
         if isinstance(given := self._options.get("num_ctx"), int):
             return given
+        with suppress(ModelError):  # the request itself raises it
+            prices = self._find_keyless_prices()
+            return None if prices is None else prices.max_input_tokens
+        return None
+
+    def _find_keyless_prices(self) -> Prices | None:
+        """Return the prices; without a key, too: a replay needs none, and has the same window."""
         try:
-            prices = self._resolve_route().prices
-        except ModelError:  # the request itself raises it
-            return None
-        return None if prices is None else prices.max_input_tokens
+            return self._resolve_route().prices
+        except ModelError:
+            return find_route(load_litellm(), self._name, {**self._options, "api_key": "none"}).prices
 
     @property
     def options(self) -> Mapping[str, Any]:

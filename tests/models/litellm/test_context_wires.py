@@ -69,7 +69,9 @@ def test_a_run_continues_beyond_the_window(provider: Provider, world: Any, strea
         ("openai/own", {}, None),
     ],
 )
-def test_the_window_is_that_of_the_models_entry_or_num_ctx(
-    name: str, options: dict[str, Any], tokens: int | None
+def test_the_window_is_that_of_the_models_entry_or_num_ctx_with_and_without_a_key(
+    name: str, options: dict[str, Any], tokens: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert LiteLLMModel(name, api_key="x", **options).context_window == tokens
+    assert LiteLLMModel(name, **options).context_window == tokens
