@@ -239,15 +239,19 @@ def _selector_error(function: ToolSelector, why: str) -> DefinitionError:
 def _list_extensions(spec: AgentSpec) -> Iterator[Extension]:
     """Yield the extensions of an agent, with those that each has unless it has its own.
 
-    That is the search among tools, if there may be many, and outside of the others what keeps requests in the window.
+    That is the search among tools, if there may be many, and outside of it what keeps requests in the window.  Outermost
+    are those that see requests as they are sent.
     """
     among: Iterable[object] = spec.settings.policies
     given = [*spec.extensions, *(policy for policy in among if isinstance(policy, Extension))]
-    yield from (extension for extension in given if not isinstance(extension, ContextWindow))
+    yield from (
+        extension for extension in given if not (isinstance(extension, ContextWindow) or extension.sees_sent_requests)
+    )
     may_be_many = spec.select is not None or spec.toolsets or len(spec.tools) > SOME_TOOLS
     if may_be_many and not spec.has_search:
         yield _SEARCH
     yield next((extension for extension in given if isinstance(extension, ContextWindow)), _WINDOW)
+    yield from (extension for extension in given if extension.sees_sent_requests)
 
 
 class StepTools:

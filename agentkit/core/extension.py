@@ -17,10 +17,13 @@ class Extension:
         name: The name in errors, and the key of the state; default: the name of the class.
         tools: Functions, tools, registries or servers, read once, when the agent is made; they come after the agent's
             own tools.
+        sees_sent_requests: Whether its policies receive requests as they are sent, when `ContextWindow` has taken old
+            texts out of them; else they receive requests with the whole conversation.
     """
 
     name: str = "Extension"
     tools: Iterable[Any] = ()
+    sees_sent_requests: bool = False
 
     def __init_subclass__(cls) -> None:
         if "name" not in vars(cls):

@@ -32,6 +32,7 @@ class Plan(Extension):
     """Let an agent keep a plan that people see, in the terminal, the notebook and the page: `extensions=[Plan()]`."""
 
     name = "Plan"
+    sees_sent_requests = True
 
     def __init__(self) -> None:
         self.tools = [  # they change the conversation alone

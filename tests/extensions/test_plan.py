@@ -3,11 +3,12 @@
 import io
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from rich.console import Console
 
-from agentkit import JsonAgent, Plan, Session
+from agentkit import ContextWindow, JsonAgent, Plan, Session
 from agentkit.acp.updates import UpdateEncoder
 from agentkit.core.flow import Hooks, interpret
 from agentkit.engine.model import AskModel
@@ -187,3 +188,23 @@ def test_a_reminder_keeps_its_place_so_that_requests_extend_each_other(world):
     cut = len(requests) - len(dropped)
     for before, after in zip(requests[cut:], requests[cut + 1 :], strict=False):
         assert after[: len(before)] == before
+
+
+def read_page(number: int) -> str:
+    """Read a page."""
+    return f"Page {number}: " + "words of the page " * 60
+
+
+def test_a_plan_survives_the_window(world):
+    """In a run of 60 turns with a small window each request has the plan, and few begin otherwise than the one before."""
+    turns = [call("read_page", number=number) for number in range(60)]
+    script = ScriptedModel(WRITE, *turns, call("tick_off", steps=[1]), *turns[:9], answer("done"))
+    agent = JsonAgent(read_page, model=script, extensions=[Plan(), ContextWindow(4_000)], max_steps=100)
+    world.run(agent, "Buy tea for Ann.")
+    requests = [request.messages for request in script.requests]
+    for number, messages in enumerate(requests[1:], 1):
+        plan = plan_of() if number < 62 else plan_of(1)
+        assert sum(plan in str(message["content"]) for message in messages) == 1, number
+    broken = [after[: len(before)] != before for before, after in pairwise(requests)]
+    left = sum(len(after) < len(before) for before, after in pairwise(requests))
+    assert 1 <= left <= sum(broken) <= 2 * left + 2
