@@ -239,8 +239,8 @@ def _selector_error(function: ToolSelector, why: str) -> DefinitionError:
 def _list_extensions(spec: AgentSpec) -> Iterator[Extension]:
     """Yield the extensions of an agent, with those that each has unless it has its own.
 
-    That is the search among tools, if there may be many, and outside of it what keeps requests in the window.  Outermost
-    are those that see requests as they are sent.
+    That is the search among tools, if there may be many, and outside of it what keeps requests in the window.  Those
+    that see requests as they are sent are outermost.
     """
     among: Iterable[object] = spec.settings.policies
     given = [*spec.extensions, *(policy for policy in among if isinstance(policy, Extension))]
