@@ -341,7 +341,10 @@ class _Evaluation:
             return None
         said = [{"user": query, "assistant": answer} for query, answer in attempt.said]
         helper = self._helper(user.get("model"), UserMessage, USER_INSTRUCTION)
-        message = await _ask(helper, {"instruction": user["instruction"], "conversation": said})
+        try:
+            message = await _ask(helper, {"instruction": user["instruction"], "conversation": said})
+        except RunError as error:  # its result is none of the trial
+            raise RunError(f"the simulated user failed: {type(error).__name__}: {error}") from error
         return None if message.is_over or not message.text.strip() else message.text
 
     async def _judge_answer(self, attempt: Attempt, rubric: str, model: Any) -> str:

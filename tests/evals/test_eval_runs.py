@@ -121,6 +121,14 @@ def test_a_simulated_user_speaks_until_it_is_over(run, turns):
         assert "Tea or coffee?" in asked
 
 
+def test_a_simulated_user_that_fails_is_named_and_its_use_is_not_counted(run):
+    case = {"query": "What does it cost?", "user": {"instruction": "You want tea."}}
+    agent = make_agent(answer("Tea or coffee?"))
+    (trial,) = run(agent, [case], judge=ScriptedModel(ModelError("the provider is away"))).trials
+    assert trial.error.startswith("RunError: the simulated user failed: ModelError: the provider is away")
+    assert (trial.steps, trial.usage.requests, trial.answer) == (1, 1, "Tea or coffee?")
+
+
 @pytest.mark.parametrize(
     ("approve", "text"), [(True, "4.0 euros of A"), (False, "Denied"), (None, "Paused: 1 of the model's calls waits")]
 )
