@@ -343,7 +343,7 @@ class _Evaluation:
         helper = self._helper(user.get("model"), UserMessage, USER_INSTRUCTION)
         try:
             message = await _ask(helper, {"instruction": user["instruction"], "conversation": said})
-        except RunError as error:  # its result is none of the trial
+        except RunError as error:  # its result does not belong to the trial
             raise RunError(f"the simulated user failed: {type(error).__name__}: {error}") from error
         return None if message.is_over or not message.text.strip() else message.text
 

@@ -38,7 +38,7 @@ def format_eval_figures(figures: Data) -> dict[str, str]:
         **rates,
         "steps, calls": f"{figures['steps']:.2f}, {figures['tool_calls']:.2f}",
         "seconds": f"{format_seconds(figures['median_seconds'])}, 95 %: {format_seconds(figures['p95_seconds'])}",
-        "tokens": format_tokens(usage).removeprefix("tokens ") or "none",
+        "tokens": format_tokens(usage).replace("tokens ", "") or "none",
         "cost": f"{format_cost(usage) or '$0'}, a trial {format_cost(each) or '$0'}",
     }
 
