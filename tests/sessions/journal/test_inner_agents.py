@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 
 import pytest
+from journaled_runs import resume
 from stores import change_rows, patch_append
 
 from agentkit import JsonAgent, Session, tool
@@ -244,3 +247,30 @@ def test_a_request_of_the_journal_has_its_own_tokens_as_in_the_live_run(world, p
     (run,) = runs(path)
     stored = closed_requests(frame for _, frame in frames_of_journaled_run(show(run.id, store=path)))
     assert stored == closed_requests(live)
+
+
+CLERK = """
+import os
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
+
+def look() -> str:
+    "Looks."
+    return "seen"
+
+def agent_of(path, dies):
+    describe = lambda run: os._exit(9) if dies else "Looks."
+    clerk = JsonAgent(look, model=ScriptedModel(call("look"), answer("done")), description=describe)
+    replies = [call("clerk", query="Look.")] if dies else []
+    return JsonAgent(clerk.as_tool("clerk", "Looks."), model=ScriptedModel(*replies, answer("ok")), journal=path)
+"""
+
+
+def test_an_agent_that_was_killed_before_it_was_recorded_runs_again(world, tmp_path):
+    path = tmp_path / "runs.db"
+    code = f"{CLERK}\nagent_of({str(path)!r}, True)('go')"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    names = {}
+    exec(CLERK, names)
+    result = resume(world, names["agent_of"](path, False), runs(path)[0].id)
+    assert result.calls[0].content == "done"
