@@ -176,7 +176,7 @@ def measure_bfcl(path: str, category: str, first: str, end: str, model: str = "l
         named += bool(made) and made[0][0] in truth[0]
         is_right = len(made) == len(truth) and all(map(is_allowed, made, truth))
         right += is_right
-        print("right" if is_right else "wrong", made, flush=True)
+        print("right" if is_right else f"wrong {row['id']}", made, flush=True)
     seconds = (time.monotonic() - began) / max(1, len(rows))
     print(f"{category} {first} to {end}: right {right}, right tool {named}, valid {valid}, {seconds:.1f} s each")
 

@@ -34,6 +34,7 @@ from ..core.parts import describe_unseen
 from ..core.portable import Json
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
 from ..schemas import JsonSchema, rebuild
+from .led import lead_request
 
 LOCAL_PREFIX: Final = "local/"
 """The start of the name of a local model."""
@@ -45,7 +46,9 @@ BATCH_TOKENS = 256
 """Tokens of the prompt that are read between two looks at the deadline."""
 TIMEOUT_SECONDS = 600.0
 MAX_SMALL_BYTES = 1_000_000_000
-"""Bytes of a file whose model has about a billion weights, or fewer."""
+"""Bytes of a file whose model has about a billion weights, or fewer: it is led."""
+MAX_TINY_BYTES = 300_000_000
+"""Bytes of a file whose model has less than half a billion weights: it chooses values instead of writing them."""
 LOCAL_OPTIONS: Final = frozenset({"threads"})
 """Options that no other model has."""
 
@@ -101,13 +104,13 @@ class LocalModel:
         """The name with which an agent chooses this model."""
         return LOCAL_PREFIX + self._file
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the file is so small that its model is led by worked examples (see `SchemaCallModel`)."""
+    def lead(self, request: Request) -> Request | None:
+        """Return the request in the form for small models, if the file is so small (see `models/led.py`)."""
         try:
-            return find_model_file(self._file).stat().st_size < MAX_SMALL_BYTES
+            size = find_model_file(self._file).stat().st_size
         except ModelError:  # the request raises it
-            return False
+            return None
+        return lead_request(request, offers_values=size < MAX_TINY_BYTES) if size < MAX_SMALL_BYTES else None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._file!r})"

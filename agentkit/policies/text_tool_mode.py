@@ -16,7 +16,6 @@ import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from ..core.context import RunContext
@@ -25,10 +24,6 @@ from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, around, ask, in
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Delta, Model, Reply, Request, TextDelta, ToolCallDelta
-from ..schemas import JsonSchema, rebuild
-from ..tools.final_answer import takes_text
-from ..tools.json_tool import JsonTool
-from ..tools.ranking import ToolIndex, list_stems
 from ..tools.registry import ToolRegistry
 from ..tools.text_calls import TextCalls, find_text_calls, read_calls, strip_thoughts
 from .retries import OWN_PROMPTS
@@ -322,116 +317,11 @@ def _began_with_text(messages: Sequence[Message]) -> bool:
     return text_of(messages[first + 1]) == REMINDER
 
 
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))(?![^\[\]]*\])")
-"""Separators in numbers, at which a small model ends a number; those in a list in brackets are between numbers."""
-NEAR_SHARE = 0.8
-"""A tool is offered to a small model if its words suit the question at least so well, compared with the best one's."""
-MAX_ADDED_CHARS = 40
-"""Characters that a text in a call of a small model may have more than the question."""
-LEAD = """\
-Answer the question of the user by calling functions. Reply with JSON. Copy the values from the question. Leave out \
-arguments that the question does not name.
-
-Functions:
-"""
-_EXAMPLES = (
-    ("height_of", {"mountain": "Mount Kenya"}, "How high is Mount Kenya?", "5199", "Mount Kenya is 5199 metres high."),
-    ("find_train", {"start": "Oslo", "end": "Bergen"}, "When does a train go from Oslo to Bergen?", "08:25",
-     "The next train from Oslo to Bergen goes at 08:25."),
-)  # fmt: skip
-"""Worked examples: a function, its arguments, the question, the result, and the answer that holds the result."""
-
-
-def _lead_request(request: Request) -> Request:
-    """Return a request that leads a small model: two worked examples, one call a reply, and only useful tools.
-
-    The tools are those whose words suit the question about as well as the best one's; where no word does, all of them
-    until there is a result. A tool that was called since the last answer is not offered again, so no call is repeated;
-    the answer tool is offered when there is a result.
-    """
-    _refuse_provider_tools(request)
-    tools = request.tools
-    messages = [message for message in request.messages if message["role"] != "system"]
-    messages = [message for message in messages if message["role"] != "user" or text_of(message) not in OWN_PROMPTS]
-    done = _list_done(messages, tools)
-    query = next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
-    near = ToolIndex(tools.own_tools, meanings=False).select(query, NEAR_SHARE) or ([] if done else tools.own_tools)
-    left = [tool for tool in near if tool.name not in done]
-    if request.tool_choice in tools:
-        left = [tool for tool in left if tool.name == request.tool_choice]
-    answer = tools.answer if done or not left else None
-    offered = ToolRegistry(*left, answer=answer)
-    listed = "\n".join(f"{tool.name}({', '.join(tool.parameters['properties'])}): {tool.description}" for tool in left)
-    shown = [system(LEAD + listed), *_write_examples(tools.answer)]
-    names = tool_names(messages)
-    for message in messages:
-        if message["role"] == "tool":
-            name = names.get(message["tool_call_id"], "")
-            shown.append({"role": "user", "content": f"Result of {name}: {text_of(message)}\nQuestion: {query}"})
-        elif calls := calls_of(message):
-            shown.append(assistant(_write_object(calls)))
-        elif isinstance(message["content"], str):
-            shown.append({**message, "content": _THOUSANDS.sub("", message["content"])})
-        else:
-            shown.append(message)
-    schema = rebuild(offered.call_schema(longest=1), partial(_narrow_call, query, answer))
-    return replace(request, messages=shown, tools=ToolRegistry(), tool_choice="auto", reply_schema=schema)
-
-
-def _narrow_call(query: str, answer: JsonTool[..., Any] | None, node: JsonSchema) -> JsonSchema:
-    """Return the schema of a call without optional parameters of which the question has no word, and texts bounded."""
-    entry = node.get("properties", {})
-    if not entry.keys() >= {"name", "arguments"} or (answer and entry["name"].get("enum") == [answer.name]):
-        return node
-    arguments = rebuild(entry["arguments"], partial(_bound_text, len(query) + MAX_ADDED_CHARS))
-    required = arguments.get("required", ())
-    stems = set(list_stems(query))
-    arguments["properties"] = {
-        name: inner
-        for name, inner in arguments.get("properties", {}).items()
-        if name in required or not stems.isdisjoint(list_stems(" ".join(_read_words(name, inner))))
-    }
-    return {**node, "properties": {**entry, "arguments": arguments}}
-
-
-def _bound_text(most: int, node: JsonSchema) -> JsonSchema:
-    is_open = node.get("type") == "string" and node.keys().isdisjoint(("enum", "const", "format", "maxLength"))
-    return {**node, "maxLength": most} if is_open else node
-
-
-def _read_words(name: str, schema: JsonSchema) -> Iterator[str]:
-    yield name
-    yield str(schema.get("description", ""))
-    yield from map(str, schema.get("enum", ()))
-
-
-def _list_done(messages: Sequence[Message], tools: ToolRegistry) -> set[str]:
-    """Return the tools with a result since the last answer; a call with wrong arguments may be made again."""
-    done = set()
-    names = tool_names(messages)
-    for message in reversed(messages):
-        if message["role"] != "tool" or text_of(message).startswith("ValidationError"):
-            continue
-        name = names.get(message["tool_call_id"], "")
-        if tools.answer is not None and name == tools.answer.name:
-            break
-        done.add(name)
-    return done
-
-
-def _write_examples(answer: Any) -> Iterator[Message]:
-    for name, arguments, question, result, text in _EXAMPLES:
-        yield {"role": "user", "content": question}
-        yield assistant(json.dumps({"calls": [{"name": name, "arguments": arguments}]}))
-        if answer is not None and takes_text(answer):
-            yield {"role": "user", "content": f"Result of {name}: {result}\nQuestion: {question}"}
-            yield assistant(json.dumps({"calls": [{"name": answer.name, "arguments": {"text": text}}]}))
-
-
 class SchemaCallModel:
     """A model that makes tool calls in the texts of another one, under one JSON Schema over the tools of a request.
 
-    A model with the attribute `is_small` is led: its request has worked examples, and only the tools that are left.
+    A model with a method `lead` has a form of its own for its requests: `lead(request)` returns the request in that
+    form, or None where the usual one suits.
 
     Args:
         model: The model that writes the texts.
@@ -444,7 +334,7 @@ class SchemaCallModel:
     def __init__(self, model: Model, *, enforced: bool = True) -> None:
         self._model = model
         self._enforced = enforced
-        self._is_led = enforced and getattr(model, "is_small", False)
+        self._lead: Callable[[Request], Request | None] | None = getattr(model, "lead", None) if enforced else None
         self.keeps_time = getattr(model, "keeps_time", False)
         if (worst_case := getattr(model, "worst_case", None)) is not None:
             self.worst_case = lambda request: worst_case(self._rewrite(request))
@@ -470,8 +360,11 @@ class SchemaCallModel:
                     yield read
 
     def _rewrite(self, request: Request) -> Request:
-        if self._is_led:
-            return _lead_request(request)
+        if self._lead is not None:
+            _refuse_provider_tools(request)
+            messages = [one for one in request.messages if one["role"] != "user" or text_of(one) not in OWN_PROMPTS]
+            if (led := self._lead(replace(request, messages=messages))) is not None:
+                return led
         rewritten = _rewrite_request(request, SCHEMA_PROTOCOL, _write_object)
         schema = request.tools.call_schema(request.tool_choice) if self._enforced else None
         return replace(rewritten, reply_schema=schema)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from typing import Literal
 
 import jsonschema
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from agentkit import JsonAgent, LimitExceeded, ModelError, NoAnswer, ToolRegistry
+from agentkit import JsonAgent, JsonTool, LimitExceeded, ModelError, NoAnswer, ToolRegistry
 from agentkit.core.messages import assistant, calls_of, user
 from agentkit.engine.model import Reply, TextDelta, ToolCallDelta
 from agentkit.engine.partial_answer import AnswerForming
 from agentkit.models import LiteLLMModel, Request
+from agentkit.models.led import lead_request
 from agentkit.policies.text_tool_mode import SchemaCallModel, SchemaModeUsed, read_call_object
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.testing.server import ModelServer
@@ -55,7 +57,7 @@ class Textual(ScriptedModel):
 class Small(Textual):
     """A scripted model that is led."""
 
-    is_small = True
+    lead = staticmethod(lead_request)
 
 
 class Unproven(ScriptedModel):
@@ -244,10 +246,13 @@ class TestStreaming:
 
 
 def names_in(schema):
-    """The tools of which a schema takes calls."""
-    branches = schema["properties"]["calls"].get("anyOf", [schema["properties"]["calls"]])
-    forms = [form for branch in branches for form in branch["items"].get("anyOf", [branch["items"]])]
-    return {form["properties"]["name"]["enum"][0] for form in forms}
+    """The tools of which a schema takes a call."""
+    return {form["properties"]["name"]["enum"][0] for form in schema.get("anyOf", [schema])}
+
+
+def parameters_in(schema):
+    """The parameters of the one call that a schema takes, with what they can be."""
+    return schema["properties"]["arguments"]["properties"]
 
 
 class TestLed:
@@ -257,9 +262,12 @@ class TestLed:
         assert result.answer == "3.50 euros"
         first, second = model.requests
         assert len([message for message in first.messages if message["role"] == "assistant"]) == 4
-        assert names_in(first.reply_schema) == {"price_of", "order"}
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(json.loads(write(*[("price_of", {"item": "tea"})] * 2)), first.reply_schema)
+        assert names_in(first.reply_schema) == {"price_of"}
+        one = {"name": "price_of", "arguments": {"item": "tea"}}
+        jsonschema.validate(one, first.reply_schema)
+        for other in ([one, one], {"calls": [one]}):
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(other, first.reply_schema)
         assert second.messages[-1]["content"] == "Result of price_of: 3.5\nQuestion: What does tea cost?"
         assert {message["role"] for message in second.messages} == {"system", "user", "assistant"}
 
@@ -285,24 +293,31 @@ class TestLed:
             {"final_answer"},
         ]
 
-    def test_only_parameters_that_the_question_names_are_offered_and_texts_are_bounded(self, world):
+    def test_only_parameters_that_the_question_names_are_offered(self, world):
         model = Small(TEA, DONE, TEA, DONE)
         agent = JsonAgent(price_of, model=model)
         world.run(agent, "What is the price of tea?")
-        world.run(agent, "What is the price of tea, in which unit?")
-        asked = [request.reply_schema for request in model.requests[::2]]
-        parameters = [
-            schema["properties"]["calls"]["items"]["properties"]["arguments"]["properties"] for schema in asked
-        ]
-        assert [[*each] for each in parameters] == [["item"], ["item", "unit"]]
-        assert parameters[0]["item"]["maxLength"] < 100
-        answered = model.requests[1].reply_schema["properties"]["calls"]["items"]["properties"]["arguments"]
-        assert "maxLength" not in answered["properties"]["text"]
+        world.run(agent, "What is the price of tea in the unit 'dollar'?")
+        asked = [parameters_in(request.reply_schema) for request in model.requests[::2]]
+        assert [[*each] for each in asked] == [["item"], ["item", "unit"]]
+        assert asked[1]["unit"]["enum"] == ["dollar"]
+        assert "enum" not in parameters_in(model.requests[1].reply_schema)["text"]
+
+    def test_what_does_not_change_stands_first(self, world):
+        model = Small(TEA, DONE, TEA, DONE)
+        agent = JsonAgent(price_of, order, model=model)
+        for query in ("What is the price of tea?", "Order what is there."):
+            world.run(agent, query)
+            agent.clear_history()
+        one, two, other, _ = ([*map(str, request.messages)] for request in model.requests)
+        assert two[: len(one)] == one
+        assert other[: len(one) - 1] == one[:-1]
 
     def test_numbers_are_shown_without_separators(self, world):
         model = Small(TEA, DONE)
         world.run(JsonAgent(price_of, model=model), "What is the price of 1,250,000 items, or 3,4 or [200,300]?")
-        assert model.requests[0].messages[-1]["content"] == "What is the price of 1250000 items, or 3,4 or [200,300]?"
+        shown = model.requests[0].messages[-1]["content"]
+        assert shown.endswith("Question: What is the price of 1250000 items, or 3,4 or [200,300]?")
 
     def test_a_call_with_wrong_arguments_is_made_again(self, world):
         model = Small(write(("price_of", {})), TEA, DONE)
@@ -315,6 +330,100 @@ class TestLed:
         assert world.run(agent, "tea?").answer == "3.50 euros"
         assert names_in(model.requests[-1].reply_schema) == {"final_answer"}
         assert model.requests[-1].messages[-1]["content"] == "Result of price_of: 3.5\nQuestion: tea?"
+
+
+def pay(amount: float, share: float, discount_percent: float, months: int) -> str:
+    """Pay an amount."""
+    return "ok"
+
+
+def book(title: str, day: str, people: list[str], size: Literal["small", "large"], window: bool = False) -> str:
+    """Book a table.
+
+    Args:
+        title: Name of the restaurant.
+        day: The day, YYYY-MM-DD.
+        people: Who comes.
+        size: The size.
+        window: Whether at the window.
+    """
+    return "ok"
+
+
+def mean(values: list[float], digits: int | None = None) -> float:
+    """Return the mean of numbers.
+
+    Args:
+        values: The numbers.
+        digits: Decimal places.
+    """
+    return 1.0
+
+
+def ask_about(function, query, **settings):
+    """What each parameter can be in the first request about `query`, which lets the model call `function` alone."""
+    tools = ToolRegistry(function, answer=make_answer_tool())
+    schema = lead_request(Request([user(query)], tools), **settings).reply_schema
+    return {name: inner.get("enum", inner) for name, inner in parameters_in(schema).items()}
+
+
+class TestLedValues:
+    def test_numbers_are_those_of_the_question(self):
+        offered = ask_about(pay, "Pay 1,200 or 2.5 million with a share of 5% in the next two months")
+        assert offered["amount"] == [1200, 2500000, 0.05, 2]
+        assert offered["share"] == [1200, 2500000, 0.05, 2]
+        assert offered["discount_percent"] == [1200, 2500000, 5, 2]
+        assert offered["months"] == [1200, 2500000, 5, 2]
+
+    def test_a_period_is_counted_in_the_unit_of_the_parameter_and_a_number_that_is_missing_can_be_0(self):
+        assert ask_about(pay, "Pay 30 in the next year")["months"] == [30, 12, 0]
+
+    def test_texts_dates_lists_and_options(self):
+        query = "Book a small table at 'Chez Paul' on March 5, 2026 for Anna Bell, Ben and Carl"
+        offered = ask_about(book, query)
+        assert offered["title"] == ["Chez Paul"]
+        assert offered["day"] == ["2026-03-05"]
+        assert offered["size"] == ["small"]
+        assert ["Anna Bell", "Ben", "Carl"] in offered["people"]["enum" if isinstance(offered["people"], dict) else 0:]
+        assert "window" not in offered
+
+    def test_no_text_begins_or_ends_with_a_word_without_content_or_holds_a_part_of_a_name(self):
+        texts = ask_about(price_of, "What is the price of a cup of tea in New York City?")["item"]
+        assert {"cup", "cup of tea", "New York City"} <= {*texts}
+        assert not {"What", "cup of", "a cup", "New York", "City", "price"} & {*texts}
+
+    @pytest.mark.parametrize(
+        ("query", "values", "digits"),
+        [
+            ("What is the mean of 3, 4 and 5?", [[3, 4, 5]], None),
+            ("What is the mean of 3, 4 and 5, with 2 decimal digits?", [[3, 4, 5]], 2),
+            ("What is the mean of [3, 4]?", [[3, 4]], None),
+        ],
+    )
+    def test_numbers_that_are_listed_stay_together(self, query, values, digits):
+        offered = ask_about(mean, query)
+        assert offered["values"] == values
+        assert ("digits" in offered) == (digits is not None)
+
+    def test_each_value_is_accepted_by_the_schema_of_the_tool(self):
+        query = "Book a large table at 'Chez Paul' tomorrow for Anna and Ben"
+        for name, values in ask_about(book, query).items():
+            for value in values:
+                jsonschema.validate(value, JsonTool(book).parameters["properties"][name])
+
+    def test_a_tool_that_needs_a_number_is_not_offered_without_one(self):
+        tools = ToolRegistry(price_of, mean, pay, answer=make_answer_tool())
+        request = lead_request(Request([user("Pay or price of tea?")], tools))
+        assert names_in(request.reply_schema) == {"price_of"}
+
+    def test_texts_are_written_freely_where_there_is_much_to_copy_from(self):
+        query = "What is the price of tea? " + "It is for my friends. " * 40
+        assert set(ask_about(price_of, query)["item"]) >= {"type", "maxLength"}
+
+    def test_a_larger_model_writes_its_values(self):
+        offered = ask_about(price_of, "What is the price of tea?", offers_values=False)
+        assert "enum" not in offered["item"]
+        assert offered["item"]["maxLength"] < 100
 
 
 class TestAuto:

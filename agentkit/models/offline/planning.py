@@ -604,6 +604,13 @@ def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | 
     return plan_calls(query, tools, today or datetime.date.today(), dict.fromkeys(names, "read")).calls
 
 
+def name_tools(query: str, tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the tools that the parts of `query` ask for; [] if its words suit none."""
+    effects = dict.fromkeys((tool["name"] for tool in tools), "read")
+    tasks = _find_tasks(parse_query(query, datetime.date.today()), *_read_tools(json.dumps(list(tools))), effects)
+    return list(dict.fromkeys(task.tool.name for task in tasks))
+
+
 def plan_calls(
     query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date, effects: Mapping[str, str | None]
 ) -> CallPlan:
