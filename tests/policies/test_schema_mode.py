@@ -384,7 +384,7 @@ class TestLedValues:
         assert offered["title"] == ["Chez Paul"]
         assert offered["day"] == ["2026-03-05"]
         assert offered["size"] == ["small"]
-        assert ["Anna Bell", "Ben", "Carl"] in offered["people"]["enum" if isinstance(offered["people"], dict) else 0:]
+        assert ["Anna Bell", "Ben", "Carl"] in offered["people"]["enum" if isinstance(offered["people"], dict) else 0 :]
         assert "window" not in offered
 
     def test_no_text_begins_or_ends_with_a_word_without_content_or_holds_a_part_of_a_name(self):

@@ -25,7 +25,7 @@ from .errors import convert_error, find_refused_parts
 from .importing import load_litellm, own_call
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
 from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, check_body, is_bridged
-from .prices import Prices
+from .prices import PRICE_OPTIONS, Prices
 from .provider_tools import render_provider_tools
 from .replies import PartRules, Route, find_query, read_reply
 from .requests import (
@@ -425,7 +425,7 @@ class LiteLLMModel:
         length = self._reply_limit(request)
         request, options = adjust_thinking(request, self._options, route.provider, route.model, *length.values())
         arguments: dict[str, Any] = {
-            **options,
+            **{key: value for key, value in options.items() if key not in PRICE_OPTIONS},  # it keeps them for all calls
             **build_headers(self._options, request.headers, route.provider),
             **self._tools.parameters(request, route.provider, route.model),
             **(self._reply_format(request) if request.reply_schema is not None else {}),

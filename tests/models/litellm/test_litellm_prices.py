@@ -15,6 +15,7 @@ from agentkit.engine.model import Reply, Request
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.models.litellm.prices import find_prices
+from agentkit.testing import answer
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -414,6 +415,17 @@ def test_a_price_that_is_given_counts_for_a_model_that_is_not_listed(options: di
         LiteLLMModel("openai/not-listed", api_key=KEY, max_tokens=50, **options).worst_case(wish(user("Hello")))
         > 50 * 0.002
     )
+
+
+def test_a_price_that_is_given_is_that_of_its_agent_alone(world: Any) -> None:
+    reply = {**answer("done"), "usage": {"input_tokens": 100, "output_tokens": 10}}
+    costs = []
+    with ModelServer(*[reply] * 3) as server:
+        base = server.api_base("openai")
+        for options in ({}, GIVEN, {}):
+            agent = JsonAgent(price_of, model="openai/gpt-4o-mini", api_base=base, api_key=KEY, **options)
+            costs.append(world.run(agent, "Hello").cost)
+    assert costs[0] == costs[2] < costs[1] == pytest.approx(0.12)
 
 
 def test_one_of_two_prices_is_not_enough() -> None:
