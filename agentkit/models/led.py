@@ -75,7 +75,7 @@ def lead_request(request: Request, *, offers_values: bool = True) -> Request:
         left = [tool for tool in left if tool.name == request.tool_choice]
     answer = tools.answer if results or not left else None
     offered = ToolRegistry(*left, answer=answer)
-    values = Values("\n".join([query, *results.values()]), left, is_offered=offers_values)
+    values = QuestionValues("\n".join([query, *results.values()]), left, is_offered=offers_values)
     return replace(
         request,
         messages=[system(LEAD), *_write_examples(tools.answer), *_write_messages(messages, asked, near, query)],
@@ -91,7 +91,7 @@ def _choose_tools(query: str, tools: Sequence[JsonTool[..., Any]]) -> tuple[Sequ
     A tool that needs a number is left out if the question has none, unless all of them do.
     """
     able = tools
-    values = Values(query)
+    values = QuestionValues(query)
     if not values.numbers and not values.has_period():
         able = [tool for tool in tools if not any(map(_is_number, _list_required(tool)))] or tools
     if near := ToolIndex(able, meanings=False).select(query, NEAR_SHARE):
@@ -163,7 +163,7 @@ def _find_results(messages: Sequence[Message], tools: ToolRegistry) -> dict[str,
     return found
 
 
-def _write_schema(tools: ToolRegistry, values: "Values") -> JsonSchema:
+def _write_schema(tools: ToolRegistry, values: "QuestionValues") -> JsonSchema:
     """Return the schema of one call of any of the tools, without the list around it that other models may write."""
     schema = tools.call_schema(longest=1)
     lists = schema["properties"]["calls"]
@@ -173,7 +173,7 @@ def _write_schema(tools: ToolRegistry, values: "Values") -> JsonSchema:
     return {**found, "$defs": schema["$defs"]} if "$defs" in schema else found
 
 
-def _narrow(form: JsonSchema, tools: ToolRegistry, values: "Values") -> JsonSchema:
+def _narrow(form: JsonSchema, tools: ToolRegistry, values: "QuestionValues") -> JsonSchema:
     """Return the form of a call with the parameters that are needed or named, and the values that they can have."""
     entry = form["properties"]
     tool = tools[entry["name"]["enum"][0]]
@@ -211,7 +211,7 @@ _EDGES = """
     please than that the their there these they this those to was we were what when where which who why will with would
     your
 """
-_LOOSE = frozenset(_EDGES.split())
+_LOOSE = frozenset((*_EDGES.split(), "I"))
 """Words with which no copied text begins or ends."""
 _PERIODS = {
     "hour": {"day": 24},
@@ -235,7 +235,7 @@ class _Number(NamedTuple):
     end: int
 
 
-class Values:
+class QuestionValues:
     """The values of a question, and of the results so far."""
 
     def __init__(self, text: str, tools: Iterable[JsonTool[..., Any]] = (), *, is_offered: bool = True) -> None:
@@ -302,7 +302,7 @@ class Values:
                 heads = self.text[start:end].split()
                 is_whole = all(end <= a or b <= start or (start <= a and b <= end) for a, b in self.whole)
                 is_whole = is_whole and not any(start <= a and b <= end for a, b in self._quotations)
-                if heads and is_whole and heads[0] not in _LOOSE | {"I"} and heads[-1].lower() not in _LOOSE:
+                if heads and is_whole and heads[0] not in _LOOSE and heads[-1].lower() not in _LOOSE:
                     found.append((start, end))
                 if (words[last][0][-1] in _STOPS and not self._is_inside(words[last].end() - 1)) or "\n" in self.text[
                     words[last].end() :
@@ -324,7 +324,8 @@ class Values:
             ends[start].append(end)
         found = dict[tuple[str, ...], None]()
         for first, last in combinations(range(len(parts) if self.texts else 0), 2):
-            (low, head), (tail, high) = parts[first], parts[last]
+            low, head = parts[first]
+            tail, high = parts[last]
             for start in (each for each in begins[head] if each >= low):
                 for end in (each for each in ends[tail] if each <= high):
                     places = [(start, head), *parts[first + 1 : last], (tail, end)]
@@ -362,7 +363,7 @@ def _simplify(number: float) -> float:
 class _Reading:
     """A tool and the values of a question: which parameters are named, and which values each can have."""
 
-    def __init__(self, tool: JsonTool[..., Any], values: Values) -> None:
+    def __init__(self, tool: JsonTool[..., Any], values: QuestionValues) -> None:
         self._values = values
         self._task = Task(read_tool(_define(tool)), values.query, 0, len(values.query.text))
         self._params = {tuple(param.path): param for param in self._task.tool.params}
@@ -532,7 +533,7 @@ class _Reading:
         return {**schema, "items": inner, "minItems": max(1, schema.get("minItems", 0))}
 
     def _list_runs(self, numbers: Sequence[_Number]) -> list[list[float]]:
-        """Return the numbers that are listed side by side; if there are none, each run of the numbers."""
+        """Return the numbers that are listed side by side; otherwise each run of the numbers."""
         listed = list[list[_Number]]()
         for each in numbers:
             if listed and _LISTED.fullmatch(self._values.text, listed[-1][-1].end, each.start):
