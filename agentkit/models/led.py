@@ -179,7 +179,7 @@ def _narrow(form: JsonSchema, tools: ToolRegistry, values: "QuestionValues") -> 
     tool = tools[entry["name"]["enum"][0]]
     if tool is tools.answer:
         return form
-    arguments = _Reading(tool, values).narrow(entry["arguments"])
+    arguments = _ToolValues(tool, values).narrow(entry["arguments"])
     return {**form, "properties": {**entry, "arguments": arguments}}
 
 
@@ -360,7 +360,7 @@ def _simplify(number: float) -> float:
     return int(number) if number.is_integer() else number
 
 
-class _Reading:
+class _ToolValues:
     """A tool and the values of a question: which parameters are named, and which values each can have."""
 
     def __init__(self, tool: JsonTool[..., Any], values: QuestionValues) -> None:
