@@ -41,6 +41,8 @@ MAX_RETRIES = 2
 """How often a request that the model refused as too long is shortened and repeated."""
 ASKED_FROM_CHARS = 4_000
 """Characters of a request from which on the model is asked for its window."""
+SMALL_COUNT = 8
+"""Messages of a request from which on its length is always counted."""
 SUMMARY = (
     "Write down what the model needs of this part of a conversation to continue it: what the user wants, what was "
     "found and decided, what is open. One fact a line, at most 20 lines. Copy names and numbers as they are."
@@ -152,6 +154,12 @@ class _Requests:
         """Send a request with as much of the conversation as belongs into the window."""
         if self.context.messages is not effect.request.messages:  # without an agent
             self.context = replace(self.context, messages=effect.request.messages)
+        if self._is_small(effect.request):
+            try:
+                return (yield from ask(effect))
+            except ModelError as error:
+                if error.kind != "context" or not (yield from self._shorten(effect, self._learn(effect, error), error)):
+                    raise
         limit = yield from self._find_limit(effect)
         if limit is not None and self._length(effect.request) > (most := self.settings.share * limit):
             yield from self._shorten(effect, most)
@@ -162,6 +170,17 @@ class _Requests:
                 if error.kind != "context" or not (yield from self._shorten(effect, self._learn(effect, error), error)):
                     raise
         return (yield from self._send(effect))
+
+    def _is_small(self, request: Request) -> bool:
+        """Whether a request is far from any window, and nothing has left the conversation."""
+        if self.settings.tokens is not None or KEPT in self.context.session_state or self.context.texts.has_truncated:
+            return False
+        length = 0
+        for message in request.messages[:SMALL_COUNT]:
+            content = message.get("content") or ""
+            length += len(content) if isinstance(content, str) else ASKED_FROM_CHARS
+            length += sum(len(call["function"]["arguments"]) for call in message.get("tool_calls") or ())
+        return length < ASKED_FROM_CHARS and len(request.messages) < SMALL_COUNT
 
     def _send(self, effect: AskModel) -> Flow[Reply]:
         request = effect.request
