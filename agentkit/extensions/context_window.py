@@ -172,9 +172,11 @@ class _Requests:
         return (yield from self._send(effect))
 
     def _is_small(self, request: Request) -> bool:
-        """Whether a request is far from any window, and nothing has left the conversation."""
+        """Whether a request is far from any window, or has none, and nothing has left the conversation."""
         if self.settings.tokens is not None or KEPT in self.context.session_state or self.context.texts.has_truncated:
             return False
+        if self.window is None:
+            return True
         length = 0
         for message in request.messages[:SMALL_COUNT]:
             content = message.get("content") or ""

@@ -199,6 +199,7 @@ _WORD = re.compile(r"\S+")
 _AROUND = "\"'`“”‘’«»([{<>}]),;:!?"
 _BEHIND = _AROUND + "."
 """Marks before and behind a word that are not copied."""
+MAX_ABBREVIATION_CHARS = 40
 _ABBREVIATION = re.compile(r"(?:\b[A-Za-z]\.){2,}$")
 _WHOLE = frozenset(("name", "quoted", "email", "url", "path", "code", "expression"))
 """Kinds of values of which no part is copied alone."""
@@ -343,7 +344,7 @@ class QuestionValues:
         while start < end and (text[start].isspace() or text[start] in _AROUND) and not _is_closed(text[start:end]):
             start += 1
         while start < end and (text[end - 1].isspace() or text[end - 1] in _BEHIND):
-            if _is_closed(text[start:end]) or _ABBREVIATION.search(text, start, end):
+            if _is_closed(text[start:end]) or _ABBREVIATION.search(text, max(start, end - MAX_ABBREVIATION_CHARS), end):
                 break
             end -= 1
         if text[start:end].endswith(("'s", "’s")):

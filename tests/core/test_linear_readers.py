@@ -25,6 +25,7 @@ from agentkit.core.portable import split_words, to_object_text, to_portable_name
 from agentkit.engine.history import repair_history
 from agentkit.engine.model import AskModel, ModelAsked, Request, ToolCallDelta
 from agentkit.engine.partial_answer import PartialAnswerReader
+from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
 from agentkit.models.litellm.streams import ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
@@ -154,6 +155,7 @@ READERS = {
     "engine.partial_answer": read_pieces(str),
     "tools.ranking": lambda text: [*list_stems(text)],
     "engine.partial_answer: data": read_pieces(dict[str, list[int]]),
+    "models.led": lambda text: lead_request(Request([user(text)], TOOLS)),
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
     "models.litellm.streams": lambda text: ArgumentPieces().add(text),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
@@ -193,20 +195,27 @@ ELSEWHERE = {
     "dbos.work": "ids of runs, of at most 100 characters",
     "dbos.worker": "ids of runs",
     "dbos.queue_tables": "names of schedules, which the program writes",
+    "evals.cases": "files of cases, which the program writes",
+    "evals.checks": "patterns of cases, which the program writes",
+    "evals.runner": "names of cases",
+    "extensions.code": "programs: a single class, and lines without an alternative",
     "extensions.memory": "notes of at most 10,000 characters, and words without an alternative",
     "extensions.skills": "the head of files in a folder that the program names",
     "mcp.config": "names in the program's own configuration",
     "core.parts": "addresses and types of parts, which the program writes",
     "core.ask_person": "what a person enters at a question",
+    "models.litellm.model": "names of options, which the program writes",
     "models.litellm.prices": "columns of litellm's table of prices",
     "models.litellm.provider_tools": "names of models",
     "models.litellm.requests": "plain alternatives without a repetition, ids of at most 64 characters, model names",
     "models.offline.planning": "pieces that words.py has found",
     "policies.pending": "places in arguments",
+    "tools.python_functions": "names in schemas",
     "tools.registry": "types of tools, which the program writes",
     "tools.roles": "names of parameters",
     "pytest_plugin": "names of tests",
     "sessions.journal.postgres": "plain alternatives without a repetition",
+    "sessions.journal.search": "a single class of characters",
     "schemas": "signatures and docstrings of the program",
     "testing": "test doubles",
     "tools.arguments.explain": "patterns of schemas",

@@ -323,6 +323,8 @@ def test_old_files_are_upgraded(file):
         opened.execute("ALTER TABLE steps DROP COLUMN digest")
         opened.execute("ALTER TABLE cut DROP COLUMN digest")
         opened.execute("ALTER TABLE conversations DROP COLUMN title")
+        opened.execute("ALTER TABLE conversations DROP COLUMN tags")
+        opened.execute("DROP TABLE spending")
         opened.execute("PRAGMA user_version=1")
     (run,) = runs(file)
     assert agent_of(file).resume(run.id).answer == "answer 0"
