@@ -18,7 +18,7 @@ from ..core.errors import InnerPaused, ModelError, Paused, RunError, ToolError
 from ..core.extension import Extension
 from ..core.flow import Event, Listener, Policy
 from ..core.hints import explain_attributes
-from ..core.labels import USER, Label, delimit, derive_delimiter_id
+from ..core.labels import USER, Label, delimit_data
 from ..core.masking import mask
 from ..core.messages import Message
 from ..core.parts import Query
@@ -541,7 +541,7 @@ async def extract_value(spec: AgentSpec, kind: Any, question: str, text: str, ru
         settings=settings,
     )
     ask_reader = make_agent_tool(lambda: reader, "extract_value", "Answers a question.").function
-    return await ask_reader(f"{question}\n\n{delimit(text, derive_delimiter_id(text), 'a tool')}", run)
+    return await ask_reader(f"{question}\n\n{delimit_data(text, 'a tool')}", run)
 
 
 def stream_frames(

@@ -238,6 +238,11 @@ def delimit(text: str, identity: str, source: str) -> str:
     return f'{_OPENING}{identity}">\n{head}\n{inside}\n{_CLOSING}{identity}">'
 
 
+def delimit_data(text: str, source: str) -> str:
+    """Return a text that others may have written between delimiters with an id of its own."""
+    return delimit(text, derive_delimiter_id(text), source)
+
+
 def is_delimited(text: str) -> bool:
     """Whether part of a tool message's text is delimited."""
     return _OPENING in text

@@ -2,8 +2,7 @@
 
 At a share of the window, old tool results leave the requests, then old turns (see `engine.history.moved`).  Requests
 grow again from there, so each begins with the one before and a provider's cache stays valid.  `read_more` and
-`search_conversation` are offered as soon as something has left, also the middle of a long result.  What has left is a
-part of the conversation's state.
+`search_conversation` are offered as soon as something has left.  What has left is a part of the conversation's state.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from ..core.context import RunContext
 from ..core.errors import DefinitionError, ModelError
 from ..core.extension import Extension
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
-from ..core.labels import DEVELOPER, Label, delimit, derive_delimiter_id, join_labels, label_of_words
-from ..core.messages import Message, system, text_of, user
+from ..core.labels import DEVELOPER, Label, delimit_data, join_labels, label_of_words
+from ..core.messages import Message, is_short, system, text_of, user
 from ..engine.history.moved import Moved, ShortenedHistory, tell
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
@@ -41,8 +40,6 @@ MAX_RETRIES = 2
 """How often a request that the model refused as too long is shortened and repeated."""
 ASKED_FROM_CHARS = 4_000
 """Characters of a request from which on the model is asked for its window."""
-SMALL_COUNT = 8
-"""Messages of a request from which on its length is always counted."""
 SUMMARY = (
     "Write down what the model needs of this part of a conversation to continue it: what the user wants, what was "
     "found and decided, what is open. One fact a line, at most 20 lines. Copy names and numbers as they are."
@@ -102,8 +99,9 @@ class ContextWindow(Extension):
 
     def policies(self, context: RunContext[Any]) -> Sequence[Policy]:
         """Return the policy that shortens the requests of a run."""
-        model = self.summary_model
-        summarizer = context.find_model(model) if isinstance(model, str) else model
+        summarizer = self.summary_model
+        if isinstance(summarizer, str):
+            summarizer = context.find_model(summarizer)
         if context.texts is None:
             context = replace(context, texts=TruncatedResults())
         return (lambda flow: interpret(flow, _Requests(self, context, summarizer).handle, (AskModel, CallTools)),)
@@ -154,43 +152,31 @@ class _Requests:
         """Send a request with as much of the conversation as belongs into the window."""
         if self.context.messages is not effect.request.messages:  # without an agent
             self.context = replace(self.context, messages=effect.request.messages)
-        if self._is_small(effect.request):
-            try:
-                return (yield from ask(effect))
-            except ModelError as error:
-                if error.kind != "context" or not (yield from self._shorten(effect, self._learn(effect, error), error)):
-                    raise
-        limit = yield from self._find_limit(effect)
-        if limit is not None and self._length(effect.request) > (most := self.settings.share * limit):
-            yield from self._shorten(effect, most)
+        send = ask if self._is_small(effect.request) else self._send
+        if send == self._send:
+            limit = yield from self._find_limit(effect)
+            if limit is not None and self._length(effect.request) > (most := self.settings.share * limit):
+                yield from self._shorten(effect, most)
         for _ in range(MAX_RETRIES):
             try:
-                return (yield from self._send(effect))
+                return (yield from send(effect))
             except ModelError as error:
                 if error.kind != "context" or not (yield from self._shorten(effect, self._learn(effect, error), error)):
                     raise
+                send = self._send
         return (yield from self._send(effect))
 
     def _is_small(self, request: Request) -> bool:
         """Whether a request is far from any window, or has none, and nothing has left the conversation."""
         if self.settings.tokens is not None or KEPT in self.context.session_state or self.context.texts.has_truncated:
             return False
-        if self.window is None:
-            return True
-        length = 0
-        for message in request.messages[:SMALL_COUNT]:
-            content = message.get("content") or ""
-            length += len(content) if isinstance(content, str) else ASKED_FROM_CHARS
-            length += sum(len(call["function"]["arguments"]) for call in message.get("tool_calls") or ())
-        return length < ASKED_FROM_CHARS and len(request.messages) < SMALL_COUNT
+        return self.window is None or is_short(request.messages, ASKED_FROM_CHARS)
 
     def _send(self, effect: AskModel) -> Flow[Reply]:
         request = effect.request
         messages = self.history.of(request.messages)
         tools = self._offer(request.tools)
-        if messages is not request.messages or tools is not request.tools:
-            effect = replace(effect, request=replace(request, messages=messages, tools=tools))
-        reply: Reply = yield from ask(effect)
+        reply: Reply = yield from ask(replace(effect, request=replace(request, messages=messages, tools=tools)))
         if reply.usage.requests == 1 and reply.usage.input_tokens:
             self.state["ratio"] = _limit_ratio(self._length(request) / reply.usage.input_tokens)
         return reply
@@ -207,10 +193,9 @@ class _Requests:
 
     def _find_limit(self, effect: AskModel) -> Flow[float | None]:
         """Return how many characters fit into the window; None if it is unknown."""
-        model = effect.model
         if self.window == -1 and self.settings.tokens is None and self._length(effect.request) > ASKED_FROM_CHARS:
-            self.window = yield from ask(InThread(lambda: getattr(model, "context_window", None)))
-        rooms = [self.settings.tokens, self.state["windows"].get(model.name), self.window]
+            self.window = yield from ask(InThread(lambda: getattr(effect.model, "context_window", None)))
+        rooms = [self.settings.tokens, self.state["windows"].get(effect.model.name), self.window]
         known = [room * self.state["ratio"] for room in rooms if room and room > 0]
         limit: float | None = min(known, default=None)
         self.context.state[PAGE_KEY] = int(PAGE_SHARE * limit) if limit else sys.maxsize
@@ -237,34 +222,29 @@ class _Requests:
         if (after := self._length(effect.request)) >= before:
             return False
         if self.summarizer is not None and history.moved.start > since:
-            yield from self._summarize(messages, since, most)
+            yield from self._summarize(self.summarizer, messages, since, most)
         self.state["moved"] = asdict(history.moved)
         self.context.session_state[KEPT] = {**self.state}
-        left_out, shrunk = history.count_left(messages)
-        yield from ask(Emit(Compacted(effect.model.name, left_out, shrunk, (before, after), error)))
+        yield from ask(Emit(Compacted(effect.model.name, *history.count_left(messages), (before, after), error)))
         return True
 
-    def _summarize(self, messages: Sequence[Message], since: int, room: float) -> Flow[None]:
+    def _summarize(self, model: Model, messages: Sequence[Message], since: int, room: float) -> Flow[None]:
         """Write a summary of what has left, which replaces the one before; without one if the model fails."""
-        assert self.summarizer is not None
         history = self.history
         left = messages[max(since, history.head) : history.moved.start]
         summary = self.state.get("summary", {"text": "", "label": DEVELOPER.as_dict()})
         label = join_labels([Label.from_dict(summary["label"]), *map(label_of_words, left)])
         text = f"{summary['text']}\n{tell(left, room)}"
-        asked = _delimit(text, label, "the conversation")
+        asked = delimit_data(text, "the conversation") if label.is_untrusted else text
         try:
-            reply = yield from ask(AskModel(self.summarizer, Request([system(SUMMARY), user(asked)], ToolRegistry())))
+            reply = yield from ask(AskModel(model, Request([system(SUMMARY), user(asked)], ToolRegistry())))
         except ModelError:
             return
         written = keep_supported_lines(text_of(reply.message)[:MAX_SUMMARY_CHARS], text)
         self.state["summary"] = {"text": written, "label": label.as_dict()}
-        history.annotate(f"What it was about:\n{_delimit(written, label, 'summaries')}\n\n" if written else "")
+        shown = delimit_data(written, "summaries") if label.is_untrusted else written
+        history.annotate(f"What it was about:\n{shown}\n\n" if written else "")
 
 
 def _limit_ratio(ratio: float) -> float:
     return min(max(round(ratio, 2), 0.5), 6.0)  # providers that report other ratios do not count
-
-
-def _delimit(text: str, label: Label, source: str) -> str:
-    return delimit(text, derive_delimiter_id(text), source) if label.is_untrusted else text
