@@ -192,7 +192,7 @@ MAX_SHORT_COUNT = 8
 
 
 def is_short(messages: Sequence[Message], characters: int) -> bool:
-    """Return whether a conversation has few messages, and fewer characters than these; an image counts as so many."""
+    """Return whether a conversation has few messages, and fewer characters than these; one with images is not short."""
     if len(messages) > MAX_SHORT_COUNT:
         return False
     length = 0
