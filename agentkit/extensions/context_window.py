@@ -17,14 +17,14 @@ from typing import Any
 from ..core.context import RunContext
 from ..core.errors import DefinitionError, ModelError
 from ..core.extension import Extension
-from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
+from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.labels import DEVELOPER, Label, delimit_data, join_labels, label_of_words
-from ..core.messages import Message, is_short, system, text_of, user
+from ..core.messages import Message, is_short
 from ..engine.history.moved import Moved, ShortenedHistory, tell
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
 from ..models.windows import parse_window
-from ..policies.evidence import keep_supported_lines
+from ..policies.evidence import summarize
 from ..policies.long_results import KEPT, PAGE_KEY, READ_MORE, ReadingTools, TruncatedResults, format_address
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry
@@ -40,11 +40,6 @@ MAX_RETRIES = 2
 """How often a request that the model refused as too long is shortened and repeated."""
 ASKED_FROM_CHARS = 4_000
 """Characters of a request from which on the model is asked for its window."""
-SUMMARY = (
-    "Write down what the model needs of this part of a conversation to continue it: what the user wants, what was "
-    "found and decided, what is open. One fact a line, at most 20 lines. Copy names and numbers as they are."
-)
-MAX_SUMMARY_CHARS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +99,8 @@ class ContextWindow(Extension):
             summarizer = context.find_model(summarizer)
         if context.texts is None:
             context = replace(context, texts=TruncatedResults())
-        return (lambda flow: interpret(flow, _Requests(self, context, summarizer).handle, (AskModel, CallTools)),)
+        requests = _Requests(self, context, summarizer)
+        return (lambda flow: interpret(flow, Hooks(requests.begin, failed=requests.recover), (AskModel, CallTools)),)
 
     def __call__(self, flow: Flow[Any]) -> Flow[Any]:
         """Shorten the requests of a flow without an agent; what has left is forgotten at its end."""
@@ -141,30 +137,39 @@ class _Requests:
         note: Any = {} if READ_MORE in self.context.tools() else {"address": format_address}
         return ShortenedHistory(moved if moved.is_of(messages) else Moved(), messages, reminder=REMINDER, **note)
 
-    def handle(self, effect: Effect[Any]) -> Flow[Any]:
-        if isinstance(effect, AskModel):
-            return (yield from self._ask(effect))
-        if isinstance(effect, CallTools) and (self.context.texts.has_truncated or "moved" in self.state):
-            effect = self.reader.bind(effect, self.context)
-        return (yield from ask(effect))
+    def begin(self, effect: AskModel | CallTools) -> Any:
+        """Return the effect as it is, or with the tools that read, or the flow that sends a long request."""
+        if isinstance(effect, CallTools):
+            is_read = self.context.texts.has_truncated or "moved" in self.state
+            return self.reader.bind(effect, self.context) if is_read else effect
+        return effect if self._is_small(effect.request) else self._ask(effect)
 
-    def _ask(self, effect: AskModel) -> Flow[Reply]:
-        """Send a request with as much of the conversation as belongs into the window."""
+    def recover(self, effect: AskModel | CallTools, error: Exception) -> Flow[Reply] | None:
+        """Return the flow that repeats a request which was refused as too long."""
+        if isinstance(effect, AskModel) and isinstance(error, ModelError) and error.kind == "context":
+            return self._ask(effect, error)
+        return None
+
+    def _ask(self, effect: AskModel, error: ModelError | None = None) -> Flow[Reply]:
+        """Send a request with as much of the conversation as belongs into the window; `error` has refused it whole."""
         if self.context.messages is not effect.request.messages:  # without an agent
             self.context = replace(self.context, messages=effect.request.messages)
-        send = ask if self._is_small(effect.request) else self._send
-        if send == self._send:
+        if error is not None:
+            yield from self._give_way(effect, error)
+        else:
             limit = yield from self._find_limit(effect)
             if limit is not None and self._length(effect.request) > (most := self.settings.share * limit):
                 yield from self._shorten(effect, most)
         for _ in range(MAX_RETRIES):
             try:
-                return (yield from send(effect))
-            except ModelError as error:
-                if error.kind != "context" or not (yield from self._shorten(effect, self._learn(effect, error), error)):
-                    raise
-                send = self._send
+                return (yield from self._send(effect))
+            except ModelError as refused:
+                yield from self._give_way(effect, refused)
         return (yield from self._send(effect))
+
+    def _give_way(self, effect: AskModel, error: ModelError) -> Flow[None]:
+        if error.kind != "context" or not (yield from self._shorten(effect, self._learn(effect, error), error)):
+            raise error
 
     def _is_small(self, request: Request) -> bool:
         """Whether a request is far from any window, or has none, and nothing has left the conversation."""
@@ -229,21 +234,18 @@ class _Requests:
         return True
 
     def _summarize(self, model: Model, messages: Sequence[Message], since: int, room: float) -> Flow[None]:
-        """Write a summary of what has left, which replaces the one before; without one if the model fails."""
+        """Write a summary of what has left, which replaces the one before; without one if the model has none."""
         history = self.history
         left = messages[max(since, history.head) : history.moved.start]
         summary = self.state.get("summary", {"text": "", "label": DEVELOPER.as_dict()})
         label = join_labels([Label.from_dict(summary["label"]), *map(label_of_words, left)])
         text = f"{summary['text']}\n{tell(left, room)}"
         asked = delimit_data(text, "the conversation") if label.is_untrusted else text
-        try:
-            reply = yield from ask(AskModel(model, Request([system(SUMMARY), user(asked)], ToolRegistry())))
-        except ModelError:
+        if not (written := (yield from summarize(model, asked, text))):
             return
-        written = keep_supported_lines(text_of(reply.message)[:MAX_SUMMARY_CHARS], text)
         self.state["summary"] = {"text": written, "label": label.as_dict()}
         shown = delimit_data(written, "summaries") if label.is_untrusted else written
-        history.annotate(f"What it was about:\n{shown}\n\n" if written else "")
+        history.annotate(f"What it was about:\n{shown}\n\n")
 
 
 def _limit_ratio(ratio: float) -> float:

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from ..core.errors import ToolError
+from ..core.errors import ModelError, ToolError
+from ..core.flow import Flow, ask
+from ..core.messages import system, text_of, user
+from ..engine.model import AskModel, Model, Request
+from ..tools.registry import ToolRegistry
 from ..tools.results.jsonable import to_json_data
 from .answer_checks import Material
 
@@ -304,6 +308,25 @@ def keep_supported_lines(text: str, source: str) -> str:
     wrong = [*find_unsupported_names(text, source), *(claim.text for claim in find_unsupported(text, source))]
     lines = [line for line in text.splitlines() if line.strip() and not any(each in line for each in wrong)]
     return "\n".join(lines)
+
+
+SUMMARY = (
+    "Write down what the model needs of this part of a conversation to continue it: what the user wants, what was "
+    "found and decided, what is open. One fact a line, at most 20 lines. Copy names and numbers as they are."
+)
+MAX_SUMMARY_CHARS = 4_000
+
+
+def summarize(model: Model, asked: str, source: str) -> Flow[str]:
+    """Return the summary of a part of a conversation, without lines that `source` does not support.
+
+    It is "" if the model fails.
+    """
+    try:
+        reply = yield from ask(AskModel(model, Request([system(SUMMARY), user(asked)], ToolRegistry())))
+    except ModelError:
+        return ""
+    return keep_supported_lines(text_of(reply.message)[:MAX_SUMMARY_CHARS], source)
 
 
 def _texts(data: Any) -> Iterator[str]:
