@@ -155,6 +155,8 @@ from .tools.questions import explain_answer as explain_answer
 from .tools.results.result_text import RenderedResult as RenderedResult
 from .tools.results.result_text import StoredResult as StoredResult
 from .tools.results.result_text import read_image as read_image
+from .tools.results.tables import Table as Table
+from .tools.results.tables import format_table as format_table
 from .tools.roles import is_consequential as is_consequential
 from .tools.roles import list_roles as list_roles
 from .tools.roles import may_have_effect as may_have_effect

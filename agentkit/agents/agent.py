@@ -264,8 +264,8 @@ class JsonAgent(Generic[T]):
         """Answer `query` and return the answer; the agent's conversation continues from call to call.
 
         Args:
-            query: The question, a text or a list of texts, `Image`, `Document` and `Audio`.  Without one the session
-                continues where it stopped.
+            query: The question, a text or a list of texts, `Image`, `Document`, `Audio` and data frames.  Without one
+                the session continues where it stopped.
             how: Options of this call: `model`; `session` for another conversation; `answers` to what a paused
                 run waits for, by the ids of `Paused.pending`; `approvals`, the same for decisions about calls alone;
                 `journal` as for the agent;

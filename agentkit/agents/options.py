@@ -25,6 +25,8 @@ from ..sessions.journal.writer import Changed, StoredAnswer, Uncertain
 from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
 from ..tools.registry import ToolRegistry
+from ..tools.results.result_text import render_text
+from ..tools.results.tables import is_frame
 from ..tools.toolset import split_toolsets
 from .backends import OTHER_TERMS, PARAMETER_TERMS
 from .extensions import add_tools
@@ -192,12 +194,20 @@ def query_request(
     """
     if query is None:
         return RunRequest(None, session, stream=stream, tool=tool)
-    text, content = (query, None) if isinstance(query, str) else read_query(query)
+    text, content = (query, None) if isinstance(query, str) else read_query(_with_tables(query))
     if not isinstance(text, str) or not text.strip():
         raise _query_error(text)
     outer = enclosing(EnclosingCall)
     message = with_label(user(content or text.strip()), label or (outer.origin.inputs if outer else USER))
     return RunRequest(text, session, message, stream=stream, tool=tool)
+
+
+def _with_tables(query: Any) -> Any:
+    """Return a query with each data frame as the text that a model reads; one text if there is nothing else in it."""
+    if not isinstance(query, list | tuple) or not any(map(is_frame, query)):
+        return query
+    entries = [render_text(entry) if is_frame(entry) else entry for entry in query]
+    return "\n\n".join(entries) if all(isinstance(entry, str) for entry in entries) else entries
 
 
 def _query_error(query: Any) -> RunError:
@@ -206,7 +216,8 @@ def _query_error(query: Any) -> RunError:
     hint = f"Write agent({str(query)!r:.60})."
     if isinstance(query, list | tuple | dict):
         hint = (
-            'A query with parts has an Image, Document or Audio: agent(["What is this?", Image.from_path("x.png")]). '
+            "A query with parts has an Image, Document, Audio or data frame: "
+            'agent(["What is this?", Image.from_path("x.png")]). '
             "agent.map([...]) answers several queries."
         )
     return RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 from pydantic_core import CoreSchema, core_schema
 
@@ -159,8 +159,25 @@ class Audio(ContentPart):
 
 Content: TypeAlias = str | list[Part] | None
 """The content of a user message."""
-Query: TypeAlias = str | ContentPart | Sequence[str | ContentPart]
-"""A query: a text, or a list of texts, images, documents and audio."""
+
+
+class DataFrame(Protocol):
+    """What the data frames of pandas and Polars have in common."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of the columns."""
+
+    @property
+    def dtypes(self) -> Any:
+        """Their types."""
+
+    def head(self, n: int = 5) -> Any:
+        """Return the first rows."""
+
+
+Query: TypeAlias = str | ContentPart | Sequence[str | ContentPart | DataFrame]
+"""A query: a text, or a list of texts, images, documents, audio and data frames."""
 
 
 def read_file(path: str | PathLike[str]) -> ContentPart:

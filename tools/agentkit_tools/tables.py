@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import agentkit
 from agentkit import DefinitionError, ToolError
-from agentkit.extend import missing_package
+from agentkit.extend import Table, format_table, missing_package
 from agentkit.tools import truncate
 
 from .folder import EXCLUDED, Folder
@@ -28,7 +28,6 @@ from .folder import EXCLUDED, Folder
 QUERY_SECONDS = 20.0
 MAX_SQL_CHARS = 20_000
 MAX_ROWS = 500
-MAX_TABLE_CHARS = 16_000
 MAX_TABLES = 100
 """Files that one call opens."""
 MAX_COLUMNS_CHARS = 2_000
@@ -98,21 +97,8 @@ class QueryResult:
     is_cut: bool = False
 
     def __str__(self) -> str:
-        head = " | ".join(
-            f"{name} ({kind})" if kind else name for name, kind in zip(self.columns, self.types, strict=True)
-        )
-        lines = [head]
-        chars = len(head)
-        for row in self.rows:
-            line = " | ".join(map(_format_cell, row))
-            chars += len(line) + 1
-            if chars > MAX_TABLE_CHARS:
-                break
-            lines.append(line)
-        shown = len(lines) - 1
-        if self.is_cut or shown < len(self.rows):
-            return "\n".join([*lines, f"[the first {shown:,} rows; OFFSET {shown} shows the next]"])
-        return "\n".join([*lines, f"[{shown:,} row{'s' * (shown != 1)}]"])
+        count = None if self.is_cut else len(self.rows)
+        return format_table(Table(self.columns, self.types, self.rows, count), "; OFFSET {} shows the next")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,14 +249,3 @@ def _may_mean(table: str, name: str, path: str) -> bool:
 def _stem_of(path: str) -> str:
     stem = os.path.splitext(path.rpartition("/")[2])[0]
     return os.path.splitext(stem)[0] if path.lower().endswith(".gz") else stem
-
-
-def _format_cell(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
-    text = str(value)
-    if isinstance(value, str) and (not text or "|" in text or not text.isprintable()):
-        return json.dumps(text, ensure_ascii=False)
-    return text

@@ -134,7 +134,7 @@ def outcome_of(result: ToolResult) -> dict[str, Any]:
         outcome["images"] = [*shown.images]
     if shown.is_json:
         outcome["json"] = True
-    elif isinstance(result.value, dict | list) or has_own_text(result.value):
+    elif shown.has_tables or isinstance(result.value, dict | list) or has_own_text(result.value):
         outcome["value"] = to_json_data(result.value)
     return outcome
 

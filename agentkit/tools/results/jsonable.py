@@ -4,7 +4,7 @@ Nothing raises: cycles are marked, depth and size are limited, and an object wit
 class, never by an address.
 
 Values of other libraries are recognised by their class; none of the libraries is imported.  Supported: PIL images,
-matplotlib figures, `BytesIO`, paths of image files, SQLAlchemy rows and mapped objects, Polars frames and series,
+figures with `savefig`, `BytesIO`, paths of image files, SQLAlchemy rows and mapped objects, data frames, Polars series,
 responses of httpx and requests, attrs and msgspec objects.
 """
 
@@ -30,7 +30,8 @@ from pydantic_core import to_json, to_jsonable_python
 from ...core.background import MAX_ITEMS, collect_items, is_lazy
 from ...core.errors import ExceptionInfo
 from ...core.parts import ContentPart, describe_part
-from ...core.portable import to_valid_text
+from ...core.portable import to_valid_text, truncate
+from .tables import MAX_CELL_CHARS, MAX_TABLE_COLUMNS, MAX_TABLE_ROWS, Table, format_table, is_frame, read_frame
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 MAX_IMAGE_BYTES = 3_750_000
@@ -38,7 +39,7 @@ MAX_IMAGE_BYTES = 3_750_000
 MAX_IMAGE_FILE_BYTES = 50_000_000
 """A larger file is not read, and its path is shown."""
 MAX_FRAME_ROWS = 100_000
-"""Rows of a Polars frame that are shown; a lazy frame collects no more either."""
+"""Rows of a data frame as JSON; a lazy frame collects no more either."""
 
 
 def split_foreign(value: Any, *, with_images: bool) -> Any:
@@ -61,6 +62,8 @@ def split_foreign(value: Any, *, with_images: bool) -> Any:
     for library, split in _BY_LIBRARY.items():
         if library in libraries:
             return split(value, with_images)
+    if with_images and hasattr(cls, "savefig"):
+        return _save(partial(value.savefig, format="png"))
     return None
 
 
@@ -119,12 +122,6 @@ def _split_sqlalchemy(value: Any, _: bool) -> Any:
 
 
 def _split_polars(value: Any, _: bool) -> Any:
-    if hasattr(value, "collect") and hasattr(value, "head"):
-        value = value.head(MAX_FRAME_ROWS).collect()
-    if hasattr(value, "to_dicts"):
-        rows = value.head(MAX_FRAME_ROWS).to_dicts()
-        rest = value.height - len(rows)
-        return [*rows, f"... {rest:,} more"] if rest else rows
     return value.to_list() if hasattr(value, "to_list") else None
 
 
@@ -166,15 +163,19 @@ _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _SEQUENCES = (list, tuple, Set, range, deque, KeysView, ValuesView)
 
 
-def to_json_data(value: Any, show_bytes: "Callable[[bytes | ContentPart], str] | None" = None) -> Any:
+def to_json_data(value: Any, show: "Callable[[bytes | ContentPart | Table], str] | None" = None) -> Any:
     """Return `value` as data that `json.dumps` accepts.
 
-    Dataclasses, pydantic models, mappings, sequences, sets, iterators, numpy arrays, pandas frames and the values that
-    `foreign` supports become data.  Dates become ISO text, decimals and paths text, enums their values, NaN and
-    infinity text; other objects become text.  Bytes and images become what `show_bytes` returns; default: their size,
-    and images are not rendered.
+    Dataclasses, pydantic models, mappings, sequences, sets, iterators, numpy arrays and the values that `split_foreign`
+    supports become data.  Dates become ISO text, decimals and paths text, enums their values, NaN and infinity text;
+    other objects become text.
+
+    Args:
+        value: Any value.
+        show: Returns the text for bytes, images, and data frames as tables whose cells are JSON data.  Without it bytes
+            are their size, images are not rendered, and a data frame is a list of its rows as objects.
     """
-    return _Conversion(show_bytes).plain(value, ())
+    return _Conversion(show).plain(value, ())
 
 
 def describe_object(value: Any) -> str:
@@ -197,9 +198,9 @@ def describe_object(value: Any) -> str:
 class _Conversion:
     """One conversion: the entries that it may still show, and the objects that enclose the current one."""
 
-    def __init__(self, show_bytes: Callable[[bytes | ContentPart], str] | None) -> None:
-        self._with_images = show_bytes is not None
-        self._show_bytes = show_bytes or _describe_content
+    def __init__(self, show: Callable[[bytes | ContentPart | Table], str] | None) -> None:
+        self._is_shown = show is not None
+        self._show = show or _describe_content
         self._left = MAX_ENTRIES
 
     def plain(self, value: Any, inside: tuple[int, ...]) -> Any:
@@ -228,18 +229,25 @@ class _Conversion:
         if isinstance(value, str):
             return to_valid_text(value.value if isinstance(value, Enum) else str.__str__(value))
         if isinstance(value, bytes | bytearray | memoryview):
-            return self._show_bytes(bytes(value))
+            return self._show(bytes(value))
         if isinstance(value, ContentPart):
-            return self._show_bytes(value)
+            return self._show(value)
         if isinstance(value, Enum):
             return self.plain(value.value, inside)
-        if (parts := _split(value, with_images=self._with_images)) is None:
+        if self._is_shown and is_frame(value):
+            parts: Any = read_frame(value, MAX_TABLE_ROWS, MAX_TABLE_COLUMNS)
+        else:
+            parts = _split(value, with_images=self._is_shown)
+        if parts is None:
             return describe_object(value)
         if id(value) in inside:
             return f"<{type(value).__name__} again: a cycle>"
         if len(inside) >= MAX_DATA_NESTING:
             return f"<{type(value).__name__}: nested too deeply>"
         inside = (*inside, id(value))
+        if isinstance(parts, Table):
+            rows = [[self._cell(cell, inside) for cell in row] for row in parts.rows]
+            return self._show(dataclasses.replace(parts, rows=rows))
         if isinstance(parts, Mapping):
             entries, missing = self._affordable(parts.items(), len(parts))
             shown = {self._key(key): self.plain(entry, inside) for key, entry in entries}
@@ -256,15 +264,23 @@ class _Conversion:
         self._left -= shown
         return itertools.islice(entries, shown), size - shown
 
+    def _cell(self, value: Any, inside: tuple[int, ...]) -> Any:
+        """Return a cell of a table as JSON data, truncated."""
+        plain = self.plain(value, inside)
+        if isinstance(plain, dict | list):
+            text = to_json(plain).decode()
+            return plain if len(text) <= MAX_CELL_CHARS else truncate(text, MAX_CELL_CHARS)
+        return truncate(plain, MAX_CELL_CHARS) if isinstance(plain, str) else plain
+
     def _key(self, key: Any) -> str:
         plain = key if type(key) is str else self.plain(key, ())
         return to_valid_text(plain) if isinstance(plain, str) else to_json(plain).decode()
 
 
-def _describe_content(content: bytes | ContentPart) -> str:
+def _describe_content(content: bytes | ContentPart | Table) -> str:
     if isinstance(content, ContentPart):
         return describe_part(content.as_part(), content.name)
-    return f"[{len(content)} bytes]"
+    return f"[{len(content)} bytes]" if isinstance(content, bytes) else format_table(content)
 
 
 def _split(value: Any, *, with_images: bool) -> Any:
@@ -276,6 +292,8 @@ def _split(value: Any, *, with_images: bool) -> Any:
         return {name: getattr(value, name) for name in names if hasattr(value, name)}
     if isinstance(value, (Mapping, *_SEQUENCES)):
         return value
+    if is_frame(value):
+        return _list_rows(value)
     if (parts := split_foreign(value, with_images=with_images)) is not None:
         return parts
     if is_lazy(value):
@@ -317,8 +335,6 @@ def _split_array_or_frame(value: Any) -> Any:
         if isinstance(value, numpy.ndarray):
             return _convert_array(value)
     if (pandas := sys.modules.get("pandas")) is not None:
-        if isinstance(value, pandas.DataFrame):
-            return _list_rows(value if isinstance(value.index, pandas.RangeIndex) else value.reset_index())
         if isinstance(value, pandas.Series):
             return _convert_series(value, plain=isinstance(value.index, pandas.RangeIndex))
         if isinstance(value, pandas.Index | pandas.api.extensions.ExtensionArray):
@@ -333,20 +349,18 @@ def _convert_array(value: Any) -> Any:
     return value.astype(str).tolist() if value.dtype.kind in "mM" else value.tolist()
 
 
-def _list_rows(frame: Any) -> list[dict[Any, Any]]:
-    columns = list(frame.columns)
-    shown = _replace_missing(frame.head(MAX_ENTRIES))
-    return [dict(zip(columns, row, strict=True)) for row in shown.itertuples(index=False, name=None)]
+def _list_rows(frame: Any) -> list[Any]:
+    """Return the rows of a data frame as objects, and how many are left out."""
+    table = read_frame(frame, MAX_FRAME_ROWS)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    if len(rows) == table.row_count:
+        return rows
+    return [*rows, "... more" if table.row_count is None else f"... {table.row_count - len(rows):,} more"]
 
 
 def _convert_series(series: Any, *, plain: bool) -> Any:
-    values = _replace_missing(series).tolist()
+    values = series.astype(object).where(series.notna(), None).tolist()  # None for NaN, NaT and NA
     if plain:
         return values
     pairs = list(zip(series.index.tolist(), values, strict=True))
     return dict(pairs) if series.index.is_unique else pairs
-
-
-def _replace_missing(frame: Any) -> Any:
-    """Return a frame or series with None for missing values, which pandas writes as NaN, NaT or NA."""
-    return frame.astype(object).where(frame.notna(), None)

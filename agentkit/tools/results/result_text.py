@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from ...core.parts import ContentPart, Part, describe_part, detect_media_type
 from ...core.portable import to_valid_text
 from .jsonable import MAX_IMAGE_BYTES, describe_object, to_json_data
+from .tables import Table, format_table
 
 MAX_IMAGES = 10
 """Content parts of one result; more are only described."""
@@ -28,11 +29,13 @@ class RenderedResult:
     """The text of a value, with a note in the place of each image, document and sound, and `images`: their parts.
 
     `is_json` tells whether the text is the value as JSON; else it is the value itself, or a text in its place.
+    `has_tables` tells whether the value is a data frame or has one in it, which the text shows as a table.
     """
 
     text: str
     images: Sequence[Part] = ()
     is_json: bool = False
+    has_tables: bool = False
 
     @classmethod
     def with_parts(cls, text: str, parts: Sequence[Part]) -> "RenderedResult":
@@ -51,9 +54,9 @@ class StoredResult:
 def render_text(value: Any) -> str:
     """Return `value` as text for the model.  Never raises.
 
-    A string is unchanged.  Data (dataclasses, pydantic models, sets and the like) is compact JSON.  Other objects, and
-    data classes that define `__str__`, are shown by their `__str__`.  None is `null`, bytes are described by type and
-    size.
+    A string is unchanged.  Data (dataclasses, pydantic models, sets and the like) is compact JSON, a data frame is a
+    table with the types of its columns and the number of its rows.  Other objects, and data classes that define
+    `__str__`, are shown by their `__str__`.  None is `null`, bytes are described by type and size.
     """
     return render_result(value).text
 
@@ -67,8 +70,12 @@ def render_result(value: Any) -> RenderedResult:
     if has_own_text(value):
         return RenderedResult(describe_object(value))
     images: list[Part] = []
+    tables: list[Table] = []
 
-    def shown(content: bytes | ContentPart) -> str:
+    def shown(content: bytes | ContentPart | Table) -> str:
+        if isinstance(content, Table):
+            tables.append(content)
+            return format_table(content)
         if isinstance(content, ContentPart):
             part = content.as_part()
             if len(images) < MAX_IMAGES:
@@ -81,8 +88,9 @@ def render_result(value: Any) -> RenderedResult:
 
     data = to_json_data(value, shown)
     if isinstance(data, str):
-        return RenderedResult(data, images)
-    return RenderedResult(json.dumps(data, ensure_ascii=False, separators=(",", ":")), images, is_json=True)
+        return RenderedResult(data, images, has_tables=bool(tables))
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return RenderedResult(text, images, is_json=not tables, has_tables=bool(tables))
 
 
 def read_image(content: bytes) -> Part | None:

@@ -15,6 +15,7 @@ from ...core.labels import is_delimited, remove_delimiters
 from ...core.parts import Audio, Document, Image, data_url_of, describe_part, parts_of, read_part
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.final_answer import FINAL_ANSWER
+from ...tools.results.tables import parse_table
 from ..history import ROLES, Data, read_answer
 from ..markdown import Node, parse_markdown
 from .markup import (
@@ -214,7 +215,7 @@ class MessageList:
         if not text:
             return parts or tag("div", "no text", class_="dim")
         note = tag("div", "untrusted: the model reads it as data", class_="dim") if is_delimited(text) else None
-        return join(note, render_data(_parse_json(remove_delimiters(text)), self.max_bytes), parts)
+        return join(note, render_data(_parse_data(remove_delimiters(text)), self.max_bytes), parts)
 
     def _inner_run(self, span: Data, anchor: str) -> Html | None:
         """Return the run of the agent inside a tool."""
@@ -276,6 +277,14 @@ def _request_rows(spans: Sequence[Data]) -> Iterator[Html]:
         seconds = format_seconds(span["end"] - span["start"])
         parts = [span["name"], seconds, format_tokens(usage), format_cost(usage), error]
         yield tag("div", " · ".join(str(part) for part in parts if part), class_="wrong" if error else "")
+
+
+def _parse_data(text: str) -> Any:
+    """Return the data in a text that is a table or JSON, else the text."""
+    if (table := parse_table(text)) is None or not table.rows or len({*table.columns}) < len(table.columns):
+        return _parse_json(text)
+    rows: list[Any] = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    return rows if table.row_count is not None else [*rows, text.rpartition("\n")[2]]
 
 
 def _parse_json(text: str) -> Any:
