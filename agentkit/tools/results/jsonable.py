@@ -31,7 +31,7 @@ from ...core.background import MAX_ITEMS, collect_items, is_lazy
 from ...core.errors import ExceptionInfo
 from ...core.parts import ContentPart, describe_part
 from ...core.portable import to_valid_text, truncate
-from .tables import MAX_CELL_CHARS, MAX_TABLE_COLUMNS, MAX_TABLE_ROWS, Table, format_table, is_frame, read_frame
+from .tables import MAX_CELL_CHARS_READ, MAX_COLUMNS_READ, MAX_ROWS_READ, Table, format_table, is_frame, read_frame
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 MAX_IMAGE_BYTES = 3_750_000
@@ -235,7 +235,7 @@ class _Conversion:
         if isinstance(value, Enum):
             return self.plain(value.value, inside)
         if self._is_shown and is_frame(value):
-            parts: Any = read_frame(value, MAX_TABLE_ROWS, MAX_TABLE_COLUMNS)
+            parts: Any = read_frame(value, MAX_ROWS_READ, MAX_COLUMNS_READ)
         else:
             parts = _split(value, with_images=self._is_shown)
         if parts is None:
@@ -269,8 +269,8 @@ class _Conversion:
         plain = self.plain(value, inside)
         if isinstance(plain, dict | list):
             text = to_json(plain).decode()
-            return plain if len(text) <= MAX_CELL_CHARS else truncate(text, MAX_CELL_CHARS)
-        return truncate(plain, MAX_CELL_CHARS) if isinstance(plain, str) else plain
+            return plain if len(text) <= MAX_CELL_CHARS_READ else truncate(text, MAX_CELL_CHARS_READ)
+        return truncate(plain, MAX_CELL_CHARS_READ) if isinstance(plain, str) else plain
 
     def _key(self, key: Any) -> str:
         plain = key if type(key) is str else self.plain(key, ())

@@ -11,11 +11,11 @@ from itertools import islice
 from typing import Any
 
 MAX_TABLE_CHARS = 16_000
-MAX_TABLE_ROWS = 500
+MAX_ROWS_READ = 500
 """Rows of a frame that a model reads."""
-MAX_TABLE_COLUMNS = 100
+MAX_COLUMNS_READ = 100
 """Columns of a frame that a model reads."""
-MAX_CELL_CHARS = 500
+MAX_CELL_CHARS_READ = 500
 """Characters of a cell of a frame that a model reads."""
 
 _SEPARATOR = " | "
@@ -95,7 +95,7 @@ def is_frame(value: Any) -> bool:
 def read_frame(frame: Any, max_rows: int, max_columns: int | None = None) -> Table:
     """Return the first rows of a data frame; an index with names or values of its own is the first columns.
 
-    Missing values of pandas are None.
+    A missing value of pandas becomes None.
 
     Args:
         frame: A data frame.
