@@ -246,9 +246,14 @@ def _embed(texts: Sequence[str]) -> Any:
     tokenizer, vectors = _load_weights()
     rows = [
         vectors[encoded.ids].sum(0, dtype="float32")
-        for encoded in tokenizer.encode_batch(texts, add_special_tokens=False)
+        for encoded in tokenizer.encode_batch([*map(_to_unicode, texts)], add_special_tokens=False)
     ]
     return numpy.stack(rows)
+
+
+def _to_unicode(text: str) -> str:
+    """Return a text without lone surrogates, which no tokenizer takes."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _to_units(rows: Any) -> Any:

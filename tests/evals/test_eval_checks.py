@@ -1,8 +1,8 @@
 """What is checked of a trial: calls, answers, limits, and what judges say."""
 
 import pytest
+from evaluated_shop import RIGHT, TEA, make_agent, scripted
 from pydantic import BaseModel
-from shop import RIGHT, TEA, make_agent, scripted
 
 from agentkit import DefinitionError, JsonAgent
 from agentkit.evals import evaluate

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from itertools import combinations
 
 import pytest
-from shop import RIGHT, TEA, WRONG, make_agent, scripted
+from evaluated_shop import RIGHT, TEA, WRONG, make_agent, scripted
 
 from agentkit import DefinitionError, Usage
 from agentkit.evals import Comparison, EvalReport, Trial, estimate_pass, evaluate

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from shop import RIGHT, TEA, WRONG, make_agent, price_of, scripted
+from evaluated_shop import RIGHT, TEA, WRONG, make_agent, price_of, scripted
 from timing import takes_at_most
 
 from agentkit import DefinitionError, JsonAgent, ModelError, journal, tool

@@ -166,7 +166,7 @@ SHAPES: dict[str, tuple[Callable[[TemplateServer], None], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=[path.stem for path in TEMPLATES])
+@pytest.mark.parametrize("path", TEMPLATES or [FOLDER], ids=lambda path: path.stem)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_published_template_accepts_each_conversation(path: Path, shape: str) -> None:
     ask, replies = SHAPES[shape]

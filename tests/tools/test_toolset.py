@@ -123,7 +123,7 @@ def test_the_names_of_agentkit_are_those_of_its_tools(world):
     hidden = JsonTool(lambda: "a note", name="note", description="A note.", trust="untrusted", effect="read")
     model = ScriptedModel(call("long"), call("note"), ANSWER)
     world.run(JsonAgent(long, hidden, model=model, untrusted="hidden", limits=Limits(result_chars=50)), "q")
-    assert {*model.requests[-1].tools} - {"long", "note"} == OWN_NAMES - {"find_tools"}
+    assert {*model.requests[-1].tools} - {"long", "note"} == OWN_NAMES - {"find_tools", "search_conversation"}
 
 
 def test_the_name_with_the_prefix_may_be_taken_too(world):

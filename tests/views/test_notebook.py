@@ -101,7 +101,7 @@ def test_a_run_is_shown_while_it_works_and_gone_afterwards(cell, world):
     assert world.run(agent(), "How is the weather?").answer == "sunny"
     (handle,) = cell.handles
     assert handle.shown[-1] == {"text/html": "", "text/plain": ""}
-    during = handle.shown[0]
+    during = next(shown for shown in handle.shown if "slow(" in shown["text/plain"])
     assert "How is the weather?" in during["text/plain"]
     assert 'slow(city="<script>A</script>")' in during["text/plain"]
     assert 'slow(city="<script>A</script>")' in Page(during["text/html"]).text

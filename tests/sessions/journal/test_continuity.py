@@ -194,6 +194,8 @@ class TestTextsBehindReferences:
         with closing(sqlite3.connect(path)) as file:
             file.execute("ALTER TABLE cut DROP COLUMN digest")
             file.execute("ALTER TABLE conversations DROP COLUMN title")
+            file.execute("ALTER TABLE conversations DROP COLUMN tags")
+            file.execute("DROP TABLE spending")
             file.execute("PRAGMA user_version=3")
         assert resumed(world, self.agent, runs(path)[0].id, approvals={waiting.id: True}).answer == "done"
         with opened_store(path) as store:

@@ -159,4 +159,4 @@ class TestCost:
                 agent_of(path, *[call("add", a=n, b=n) for n in range(steps)], answer("3"), max_steps=200)("Go")
             return len(writes)
 
-        assert count_writes(100) - count_writes(0) <= 5 * 100
+        assert count_writes(100) - count_writes(0) <= 5 * 100 + 1  # one before the model is asked for its window

@@ -132,7 +132,8 @@ class TestTheListOfConversations:
             reads = Reads(store)
             assert [info.name for info in list_conversations(reads, limit=3)] == ["eve/3", "ada/3", "eve/2"]
             assert reads.counts == [6, 24, 12], "the newest runs, and those of the chosen conversations"
-            assert {kind.__name__ for kind in reads.kinds} <= {"ConversationTitled", "StepBegun", "StepEnded"}
+            kinds = {"ConversationTitled", "ConversationTagged", "StepBegun", "StepEnded"}
+            assert {kind.__name__ for kind in reads.kinds} <= kinds
             found = list_conversations(reads, beginning="ada/", limit=2)
             assert [info.name for info in found] == ["ada/3", "ada/2"]
 
