@@ -42,7 +42,8 @@ export USE_OWN_SCRIPT
 pictures: .venv/integration.stamp .cache/integration/installed  # the screenshots of the documentation, with Chromium
 	$(BIN)/python tests/integration/pictures.py
 
-notebooks: .venv/dev.stamp
+notebooks: .venv/integration.stamp
+	$(BIN)/agentkit models get smollm2
 	$(BIN)/python notebooks/refresh.py
 
 bench: .venv/dev.stamp

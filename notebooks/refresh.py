@@ -1,4 +1,4 @@
-"""Run the notebooks and write them with their outputs: `python notebooks/refresh.py`.
+"""Run the notebooks and write them with their outputs: `python notebooks/refresh.py`; with names, these alone.
 
 Each notebook is a text to edit (`1_walk.py`) and, made from it, a notebook with outputs (`1_walk.ipynb`).
 """
@@ -45,6 +45,6 @@ def execute(text: Path, **environment: str) -> nbformat.NotebookNode:
 
 
 if __name__ == "__main__":
-    for text in TEXTS:
+    for text in [path for path in TEXTS if not sys.argv[1:] or path.stem in sys.argv[1:]]:
         nbformat.write(execute(text), text.with_suffix(".ipynb"))
         print(text.with_suffix(".ipynb").name, file=sys.stderr)

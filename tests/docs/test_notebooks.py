@@ -8,7 +8,11 @@ import jupytext
 import nbformat
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "notebooks"
+from agentkit import ModelError
+from agentkit.extend import fetch_model
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "notebooks"
 SPECIFICATION = importlib.util.spec_from_file_location("refresh", FOLDER / "refresh.py")
 refresh = importlib.util.module_from_spec(SPECIFICATION)
 SPECIFICATION.loader.exec_module(refresh)
@@ -25,12 +29,19 @@ CHANGING = {
     r"\d+(?:\.\d+)?(?:e-\d+)? ?(?:s|ms|seconds)\b": "TIME",
     r"(?<=seconds=)\d[\d.e-]*": "TIME",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?[\d.:+Z]*": "MOMENT",
+    r" {2,}": "  ",  # columns are as wide as the times in them
     r"0x[0-9a-f]{6,}": "ADDRESS",
     r'(?<=id=")[a-z]{8}(?=")': "FENCE",
     r"127\.0\.0\.1:\d+": "127.0.0.1:PORT",
     r"(?:/[\w.@+-]+){2,}/(?=[\w.-]+\.py)": "PATH/",
 }
 """Parts of an output that differ from run to run and from machine to machine."""
+
+
+NEEDS = {"5_data": ("pandas", "matplotlib"), "8_local_model": ("xllamacpp",)}
+"""The packages of notebooks that are executed with the heavier tests; they are skipped where one is missing."""
+LOCAL_MODEL = "8_local_model"
+"""The notebook with real weights, whose texts are those of the machine."""
 
 
 def shown(cell):
@@ -54,7 +65,7 @@ def code(notebook):
 
 
 def test_there_are_notebooks_and_each_has_its_text():
-    assert len(refresh.TEXTS) >= 4
+    assert len(refresh.TEXTS) >= 8
     assert [path.with_suffix(".ipynb") for path in refresh.TEXTS] == sorted(FOLDER.glob("*.ipynb"))
 
 
@@ -67,14 +78,40 @@ def test_a_notebook_has_the_cells_of_its_text(path):
     assert [(c.cell_type, c.source) for c in text.cells] == [(c.cell_type, c.source) for c in notebook.cells], hint
 
 
-@pytest.mark.parametrize("path", refresh.TEXTS, ids=lambda path: path.stem)
-def test_a_notebook_runs_offline_and_shows_what_it_showed(path, tmp_path):
+def executed(path):
+    """Return a notebook as a parameter, with the marks of the tests that execute it."""
+    marks = [pytest.mark.integration] * (path.stem in NEEDS)
+    marks += [pytest.mark.xdist_group("local"), pytest.mark.timeout(600)] * (path.stem == LOCAL_MODEL)
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
+@pytest.fixture
+def weights(monkeypatch):
+    """The cache with the weights of the heavier tests; the test is skipped if they cannot be fetched."""
+    cache = str(ROOT / ".cache" / "integration")
+    monkeypatch.setenv("AGENTKIT_CACHE", cache)
+    try:
+        fetch_model("smollm2")
+    except ModelError as error:
+        pytest.skip(str(error))
+    return cache
+
+
+@pytest.mark.parametrize("path", [executed(path) for path in refresh.TEXTS])
+def test_a_notebook_runs_offline_and_shows_what_it_showed(path, tmp_path, request):
+    for package in NEEDS.get(path.stem, ()):
+        pytest.importorskip(package)
+    is_local = path.stem == LOCAL_MODEL
+    cache = {"AGENTKIT_CACHE": request.getfixturevalue("weights")} if is_local else {}
     startup = tmp_path / "profile_default" / "startup"
     startup.mkdir(parents=True)
     (startup / "00.py").write_text(STARTUP)
     stored = nbformat.read(path.with_suffix(".ipynb"), 4)
-    fresh = refresh.execute(path, IPYTHONDIR=str(tmp_path))
+    fresh = refresh.execute(path, IPYTHONDIR=str(tmp_path), **cache)
     for old, new in zip(code(stored), code(fresh), strict=True):
+        if is_local:
+            assert [kind for kind, _ in shown(old)] == [kind for kind, _ in shown(new)]
+            continue
         assert shown(old) == shown(new), f"stale: run python notebooks/refresh.py\n{new.source}"
 
 
