@@ -14,6 +14,7 @@ from . import testing as testing
 from . import tools as tools
 from . import web as web
 from .agents.agent import JsonAgent as JsonAgent
+from .agents.backends import TokenCount as TokenCount
 from .agents.map_batches import Batch as Batch
 from .core.context import Injected as Injected
 from .core.context import RunContext as RunContext

@@ -6,7 +6,7 @@
 import os
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Literal, Unpack, cast
@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, Unpack, cast
 from typing_extensions import TypeVar
 
 from ..core.context import RunContext
-from ..core.errors import InnerPaused, ModelError, Paused, RunError, ToolError
+from ..core.errors import DefinitionError, InnerPaused, ModelError, Paused, RunError, ToolError
 from ..core.extension import Extension
 from ..core.flow import Event, Listener, Policy
 from ..core.hints import explain_attributes
@@ -44,7 +44,15 @@ from ..views.frames import Frame, draw_frames
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
 from . import batch
-from .backends import Backends, ModelOfRun, check_model, is_model_selector, list_models
+from .backends import (
+    Backends,
+    ModelOfRun,
+    RequestCounter,
+    TokenCount,
+    check_model,
+    is_model_selector,
+    list_models,
+)
 from .batch import MapOptions, Outcome, Queries
 from .extensions import add_tools, check_extensions, list_policies
 from .handoffs import check_handoffs, list_handoff_names, make_handoff_tools
@@ -344,6 +352,26 @@ class JsonAgent(Generic[T]):
     def as_tool(self, name: str, description: str = "") -> JsonTool[..., T]:
         """Return the agent as a tool for another agent; the default description is the agent's own."""
         return make_agent_tool(lambda: self.spec, name, description or self.spec.about)
+
+    def count_tokens(self, query: Query | None = None, **how: Unpack[RunOptions]) -> TokenCount:
+        """Return how many tokens the first request of `run(query, ...)` has; nothing is sent, and the session stays.
+
+        Tools of servers are listed for it.  A model object counts with its method `count_tokens(texts)`, if it has one.
+
+        Raises:
+            DefinitionError: The model is a function of the run, or an option is not valid.
+        """
+        if is_model_selector(how.get("model") or self.model):
+            raise DefinitionError(
+                "count_tokens: the model is a function of the run. Name one: count_tokens(..., model=...)"
+            )
+        counter = RequestCounter(self.choose_backend(how.get("model"))[0])
+        request = make_request(self, query, {**how, "model": counter, "dry_run": True})
+        settings = replace(self.spec.settings, telemetry=None, quota=None, retries=0)
+        quiet = replace(self.spec, settings=settings, listeners=(), journal=None, backends=Backends({}))
+        with suppress(ModelError):
+            finish_run(quiet, replace(request, journal=None))
+        return counter.count(has_query=query is not None)
 
     def say(self, text: str, *, label: Label = USER) -> None:
         """Add a user message that the model gets with its next request, also during a run; see `Session.say`."""

@@ -1,16 +1,20 @@
 """From the name of a model to its backend."""
 
+import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, ModelError
 from ..core.hints import suggest
 from ..core.host import find_kernel
 from ..core.masking import MaskedDict
+from ..core.messages import Message, calls_of, text_of
+from ..engine.history.size import IMAGE_CHARACTERS
 from ..engine.model import Model, Request
 from ..models.litellm.importing import begin_import
 from ..models.litellm.model import ACCOUNT_OPTION, LiteLLMModel
@@ -254,3 +258,83 @@ def load_in_background(model: str | Model | None, begin: Callable[[], None] = be
 
 def _provider(name: str) -> str:
     return name.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """The tokens of the first request of a run, by what they are for.
+
+    Attributes:
+        instruction: The system message.
+        tools: The schemas of the tools that the request offers.
+        history: The conversation before the query, as far as it is sent.
+        query: The query.
+        window: The tokens that fit into the model's window; None if that is unknown.
+        is_estimate: Whether the model's tokenizer is unknown, and four characters count as a token.
+    """
+
+    instruction: int
+    tools: int
+    history: int
+    query: int
+    window: int | None = None
+    is_estimate: bool = False
+
+    @property
+    def total(self) -> int:
+        """All tokens of the request."""
+        return self.instruction + self.tools + self.history + self.query
+
+
+CHARS_OF_TOKEN = 4
+
+
+class RequestCounter:
+    """A model in the place of another one: it counts the first request, and sends none."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.request: Request | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def ask(self, request: Request) -> Generator[Any, None, None]:
+        """Keep the request, and end the run."""
+        self.request = self.request or replace(request, messages=[*request.messages])  # the run takes its query back
+        yield from ()
+        raise ModelError("the request was counted")
+
+    async def aask(self, request: Request) -> AsyncGenerator[Any, None]:
+        """Keep the request, and end the run."""
+        for piece in self.ask(request):
+            yield piece
+
+    def count(self, *, has_query: bool) -> TokenCount:
+        """Return the count of the request; `has_query` says that its last message is the query."""
+        assert self.request is not None
+        count = getattr(self._model, "count_tokens", None)
+        tools = json.dumps(self.request.tools.schemas("openai"), ensure_ascii=False)
+        messages = self.request.messages
+        head = next((place for place, message in enumerate(messages) if message["role"] != "system"), len(messages))
+        end = max(head, len(messages) - has_query)
+        parts = [messages[:head], messages[head:end], messages[end:]]
+        texts = [tools, *("\n".join(map(_text_of_message, part)) for part in parts)]
+        images = [0, *(sum(map(_count_parts, part)) for part in parts)]
+        tokens = [len(text) // CHARS_OF_TOKEN for text in texts] if count is None else count(texts)
+        counted = [
+            number + IMAGE_CHARACTERS // CHARS_OF_TOKEN * more for number, more in zip(tokens, images, strict=True)
+        ]
+        window = getattr(self._model, "context_window", None)
+        return TokenCount(counted[1], counted[0], counted[2], counted[3], window, count is None)
+
+
+def _text_of_message(message: Message) -> str:
+    calls = (f"{call.name} {call.arguments}" for call in calls_of(message))
+    return "\n".join([text_of(message), *calls])
+
+
+def _count_parts(message: Message) -> int:
+    """Return the number of images and files of a message."""
+    content = message.get("content")
+    return sum(part.get("type") != "text" for part in content) if isinstance(content, list) else 0

@@ -256,7 +256,8 @@ def _list_extensions(spec: AgentSpec) -> Iterator[Extension]:
     may_be_many = spec.select is not None or spec.toolsets or len(spec.tools) > SOME_TOOLS
     if may_be_many and not spec.has_search:
         yield _SEARCH
-    yield next((extension for extension in given if isinstance(extension, ContextWindow)), _WINDOW)
+    window = next((extension for extension in given if isinstance(extension, ContextWindow)), _WINDOW)
+    yield window.within(most) if (most := spec.settings.limits.context_tokens) else window
     yield from (extension for extension in given if extension.sees_sent_requests)
 
 

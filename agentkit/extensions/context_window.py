@@ -92,6 +92,10 @@ class ContextWindow(Extension):
         self.share = share
         self.summary_model = summary_model
 
+    def within(self, tokens: int) -> ContextWindow:
+        """Return the extension for a window of no more than these tokens."""
+        return ContextWindow(min(self.tokens or tokens, tokens), share=self.share, summary_model=self.summary_model)
+
     def policies(self, context: RunContext[Any]) -> Sequence[Policy]:
         """Return the policy that shortens the requests of a run."""
         summarizer = self.summary_model

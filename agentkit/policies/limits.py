@@ -36,7 +36,7 @@ FINAL_REQUEST_GROWTH = 1.5
 """The cost of the final request as a multiple of the current one's: the conversation is longer then."""
 LIMIT_NAMES = ("steps", "tokens", "seconds", "dollars", "tool_calls")
 """The limits of a run as a whole: what it may use before its final request."""
-_WHOLE_NUMBERS = {"steps", "tokens", "tool_calls", "result_chars"}
+_WHOLE_NUMBERS = {"steps", "tokens", "tool_calls", "result_chars", "context_tokens"}
 
 
 class Unset(Enum):
@@ -59,6 +59,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("max_tokens", "total_tokens", "total_tokens_limit"), "Use tokens=..."),
     **dict.fromkeys(("timeout", "time", "max_seconds"), "Use seconds=..., of a run, or request_seconds=..."),
     **dict.fromkeys(("cost", "max_cost", "usd", "budget", "price"), "Use dollars=..."),
+    **dict.fromkeys(("context_window", "max_context_tokens", "num_ctx"), "Use context_tokens=..."),
     "tool_timeout": "Use tool_seconds=...",
     "request_timeout": "Use request_seconds=...",
     "max_result": "Use result_chars=...",
@@ -85,6 +86,8 @@ class Limits:
         request_seconds: Time of a reply, or of each piece of a streamed one; a model object: of the whole reply.
             Default: 120 for a model that is given by name.
         result_chars: Characters of a tool's result that the model gets at first, it can read the rest; default: 20,000.
+        context_tokens: Tokens of a request, as if the model's window were no larger: at 70 % of them old texts leave
+            the requests (see `ContextWindow`).
         unknown_price: With `dollars`, what to do about a model whose price is unknown: "refuse" to ask it (default), or
             "allow" it and count only the costs that its replies report.
 
@@ -100,6 +103,7 @@ class Limits:
     tool_seconds: float | None = UNSET
     request_seconds: float | None = UNSET
     result_chars: int | None = UNSET
+    context_tokens: int | None = UNSET
     unknown_price: Literal["refuse", "allow"] = UNSET
 
     def __post_init__(self) -> None:
@@ -127,7 +131,9 @@ class Limits:
 
 NO_LIMITS = Limits(tokens=None, seconds=None, dollars=None, tool_calls=None)
 """What `limits=None` of a run means: it keeps the agent's steps, and the limits of single calls and requests."""
-DEFAULT_LIMITS = replace(NO_LIMITS, steps=50, tool_seconds=60.0, result_chars=20_000, unknown_price="refuse")
+DEFAULT_LIMITS = replace(
+    NO_LIMITS, steps=50, tool_seconds=60.0, result_chars=20_000, context_tokens=None, unknown_price="refuse"
+)
 """The limits of an agent; without `request_seconds`, which the backend of the model has."""
 
 

@@ -323,6 +323,11 @@ class LiteLLMModel:
             return None if prices is None else prices.max_input_tokens
         return None
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of texts, by litellm's tokenizer for the model."""
+        litellm = load_litellm()
+        return [litellm.token_counter(model=self._name, text=text) for text in texts]
+
     def _find_keyless_prices(self) -> Prices | None:
         """Return the prices; without a key, too: a replay needs none, and has the same window."""
         try:
