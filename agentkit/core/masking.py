@@ -60,6 +60,11 @@ _KEYS = re.compile(
     """,
     re.VERBOSE,
 )
+_KEY_MARKS = (
+    *("sk-", "k_live_", "k_test_", "AIza", "ya29.", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
+    *("hf_", "gsk_", "npm_", "r8_", "xai-", "pplx-", "tvly-", "xox", "AKIA", "ASIA", "eyJ", "earer ", "-----BEGIN"),
+)
+"""One of these is in every text with the form of a key, but for a password in a URL; each is the same in JSON."""
 _MIN_KEY_CHARS = len("://:x@")
 """The shortest text with the form of a key: a password in a URL."""
 _REPLACEMENT = r"\g<bearer>\g<user>\g<begin>***\g<end>"
@@ -131,10 +136,14 @@ def mask_data(data: Any) -> Any:
     return _mask_value(data, _known_secrets())
 
 
-def mask_each(items: Iterable[Any]) -> Iterator[Any]:
-    """Mask each of several values as `mask_data` does; the secrets are looked up once for all of them."""
+def mask_json(texts: Iterable[str]) -> Iterator[str]:
+    """Mask the data in each of several JSON texts as `mask_data` does; the secrets are looked up once for all of them.
+
+    A text that cannot have a secret is returned as it is, unread.  The texts are as `json.dumps` writes them.
+    """
     known = _known_secrets()
-    return (_mask_value(item, known) for item in items)
+    written = tuple(json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known.texts)
+    return (_mask_json_text(text, known) if _may_have_secret(text, known, written) else text for text in texts)
 
 
 def mask_exception(error: BaseException, *, outer: BaseException | None = None) -> None:
@@ -212,6 +221,25 @@ def _mask_text(text: str, known: _Secrets) -> str:
     if len(text) < _MIN_KEY_CHARS or not _KEYS.search(text):
         return text
     return _KEYS.sub(_REPLACEMENT, text)
+
+
+def _mask_json_text(text: str, known: _Secrets) -> str:
+    data = json.loads(text)
+    masked = _mask_value(data, known)
+    return text if masked is data else json.dumps(masked, ensure_ascii=False)
+
+
+def _may_have_secret(text: str, known: _Secrets, written: Sequence[str]) -> bool:
+    """Whether the data of a JSON text may have a secret; `written` are the known secrets' texts in JSON."""
+    for mark in _KEY_MARKS:  # faster than a regular expression of them all
+        if mark in text:
+            return True
+    if "://" in text and "@" in text:
+        return True
+    for secret in written:
+        if secret in text:
+            return True
+    return bool(known.texts) and ("\\u" in text or (bool(known.plain) and ("%" in text or "&" in text)))
 
 
 def _mask_value(data: Any, known: _Secrets) -> Any:
@@ -319,12 +347,13 @@ def _iterate_spellings(secret: str) -> Iterator[str]:
     for text in {secret, secret.strip(), " ".join(secret.split())}:
         yield text
         yield repr(text)[1:-1]
-        for quoted in (quote(text), quote(text, safe=""), quote_plus(text)):
+        data = text.encode("utf-8", "surrogatepass")
+        for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
             yield quoted
             yield _ESCAPE.sub(lambda found: found[0].lower(), quoted)
         yield html.escape(text)
         yield html.escape(text, quote=False)
-        yield from _iterate_encodings(text.encode("utf-8", "surrogatepass"))
+        yield from _iterate_encodings(data)
         for is_ascii in (True, False):
             written = text
             for _ in range(_JSON_LEVELS):

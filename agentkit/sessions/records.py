@@ -9,7 +9,7 @@ reply or its error, and what a person decided.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
@@ -279,6 +279,19 @@ def to_line(record: Record) -> dict[str, Any]:
     return {**line, **outcome}
 
 
+def write_line(record: Record, without: Collection[str] = ()) -> str:
+    """Return the line of a record as JSON, without some entries; the JSON text of a message or a state is not read."""
+    names = _NAMES[type(record)]
+    if not names.keys().isdisjoint(_ENTRIES):
+        return _write_line({name: value for name, value in to_line(record).items() if name not in without})
+    entries = [f'"kind": "{KINDS[type(record)][0]}"']
+    for name, shown in names.items():
+        value = getattr(record, name)
+        if value is not None and shown not in without:
+            entries.append(f'"{shown}": {value if name in _JSON else _write_line(value)}')
+    return f"{{{', '.join(entries)}}}"
+
+
 def from_line(line: Line) -> Record:
     """Return the record of a line; raise `ValueError`, `LookupError` or `TypeError` for anything else."""
     kind = _CLASSES[line["kind"]]
@@ -307,6 +320,7 @@ def _check_message(message: Any, what: str) -> None:
     calls_of(message)  # raises for a damaged one
 
 
+_write_line = json.JSONEncoder(ensure_ascii=False).encode
 _write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 

@@ -22,8 +22,8 @@ from agentkit.core.masking import (
     iterate_causes,
     mask,
     mask_data,
-    mask_each,
     mask_exception,
+    mask_json,
     mask_pieces,
 )
 
@@ -490,8 +490,42 @@ def test_several_values_are_masked_with_one_look_at_the_environment(monkeypatch)
 
     monkeypatch.setattr(os, "environ", Counted(os.environ, MY_API_KEY="the-secret-of-4711"))
     lines = [{"text": f"{number}: the-secret-of-4711"} for number in range(100)]
-    assert [*mask_each(lines)] == [{"text": f"{number}: ***"} for number in range(100)] == [*map(mask_data, lines)]
+    masked = [json.loads(text) for text in mask_json(map(json.dumps, lines))]
+    assert masked == [{"text": f"{number}: ***"} for number in range(100)] == [*map(mask_data, lines)]
     assert Counted.reads == 1 + len(lines)
+
+
+@pytest.mark.parametrize("key", [*KEYS.values(), *(f"g{kind}_{'a1B2' * 9}" for kind in ("ho", "hu", "hs", "hr", "hp"))])
+def test_the_form_of_a_key_is_masked_in_json_text(key):
+    assert [*mask_json([json.dumps({"text": f"a {key}"}), "[1]"])] == ['{"text": "a ***"}', "[1]"]
+
+
+SECRETS_WITH_LETTERS = [
+    "tr0ub4\x85dor \u20ac",
+    'a"b\\c\nd\te',
+    "p%ss w&rd <1>",
+    "41147114",
+    "\ud800 and more",
+    "é" * 9,
+    "-4.71125",
+]
+
+
+@given(st.lists(st.sampled_from(SECRETS_WITH_LETTERS), max_size=3), st.data())
+@example(SECRETS_WITH_LETTERS, None)
+def test_json_text_is_masked_as_its_data(values, data):
+    hide(*values)
+    forms = [form for value in values for form in secrets._iterate_spellings(value)]
+    texts = st.one_of(
+        st.text(), st.sampled_from([*KEYS.values(), *forms, "http://u:pass@h", 41147114, -4.71125, 1e300])
+    )
+    values = st.recursive(texts, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+    items = [{"a": form, form: [form, f"x{form}y"]} for form in forms]
+    if data:
+        items = data.draw(st.lists(values, min_size=1))
+    for is_ascii in (True, False):
+        written = [json.dumps(item, ensure_ascii=is_ascii) for item in items]
+        assert [*map(json.loads, mask_json(written))] == [*map(mask_data, map(json.loads, written))]
 
 
 @pytest.mark.parametrize("text", ["://:x@", "http://u:x@h"])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import DENIED, RunError, is_denied
-from ...core.masking import mask_each
+from ...core.masking import mask_json
 from ...core.messages import Message, Usage, calls_of, system
 from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
@@ -34,8 +34,8 @@ from ..records import (
     StepEnded,
     Stored,
     from_line,
-    to_line,
     write_json,
+    write_line,
 )
 
 FILE_VERSION = 3
@@ -45,10 +45,9 @@ DELTAS = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
 """The kinds of the pieces of a reply; a piece has the seconds after the request, its kind and its values."""
 
 
-def lines_of(records: Iterable[Record]) -> Iterator[Line]:
-    """Yield the lines of a file for records, with masked secrets."""
-    lines = ({name: value for name, value in to_line(record).items() if name not in OF_STORES} for record in records)
-    return mask_each(lines)
+def lines_of(records: Iterable[Record]) -> Iterator[str]:
+    """Yield the lines of a file for records, as JSON with masked secrets."""
+    return mask_json(write_line(record, OF_STORES) for record in records)
 
 
 def begin_file(usage: Usage, **about: Any) -> FileBegun:
@@ -56,14 +55,9 @@ def begin_file(usage: Usage, **about: Any) -> FileBegun:
     return FileBegun(FILE_VERSION, write_json({**about, "usage": usage.as_dict()}))
 
 
-def write_lines(path: str | os.PathLike[str], lines: Iterable[Line]) -> None:
+def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
     """Replace a file, atomically; a text that is not valid Unicode is escaped."""
-    write_atomically(Path(path), _encode(lines).encode(errors="backslashreplace"))
-
-
-def _encode(lines: Iterable[Line]) -> str:
-    encode = json.JSONEncoder(ensure_ascii=False).encode
-    return "".join(f"{encode(line)}\n" for line in lines)
+    write_atomically(Path(path), "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
 
 
 @contextmanager
@@ -90,7 +84,7 @@ class RecordFile:
         """Write records, but for the steps and the setup of a journal: the file has whole requests in their place."""
         kept = (record for record in records if not isinstance(record, StepBegun | StepEnded) or record.call)
         shown = (record._replace(setup=None) if isinstance(record, RunBegun) else record for record in kept)
-        text = _encode(lines_of(shown))
+        text = "".join(f"{line}\n" for line in lines_of(shown))
         with self._errors():
             self._file.write(text)
             self._file.flush()

@@ -5,6 +5,7 @@ journaled run is replayed with its conversation in the place of its requests.
 """
 
 import asyncio
+import json
 import os
 import time
 from collections import deque
@@ -40,7 +41,6 @@ from ..records import (
     ConversationNamed,
     DecisionMade,
     Exchange,
-    Line,
     MessageWritten,
     Record,
     RequestEnded,
@@ -328,7 +328,8 @@ def read_journaled(run_id: str, place: Place) -> Recording:
     Raises:
         JournalError: No run has the id, or it is damaged.
     """
-    return Recording.of(_read_lines(run_id, place), f"run {run_id} of {show_place(place)!r}")
+    lines = [json.loads(line) for line in _read_lines(run_id, place)]
+    return Recording.of(lines, f"run {run_id} of {show_place(place)!r}")
 
 
 def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_PATH) -> None:
@@ -341,7 +342,7 @@ def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_
     write_lines(path, _read_lines(run_id, store))
 
 
-def _read_lines(run_id: str, place: Place) -> list[Line]:
+def _read_lines(run_id: str, place: Place) -> list[str]:
     """Return the lines of the records of a run and of its conversation up to its end."""
     with opened_store(place, must_exist=True) as store, reading(store, f"run {run_id}"):
         return [*lines_of(store.read_together(partial(_read_run, run_id, place, store)))]

@@ -13,6 +13,7 @@ import pytest
 from agentkit import JsonAgent, Limits, RunError, Session, Usage, tool
 from agentkit.core.errors import ModelError
 from agentkit.core.labels import is_delimited, label_of
+from agentkit.core.messages import user
 from agentkit.engine.loop import CANCELLED
 from agentkit.extend import fold, from_line
 from agentkit.journal import export, runs
@@ -182,6 +183,27 @@ def test_a_replay_masks_each_message_once(path):
         numbers.append(masked)
         masked = 0
     assert 0 < numbers[1] < 5 * numbers[0]
+
+
+def test_a_message_is_saved_with_few_calls(path):
+    """Count Python and C calls: a message is written as JSON once, and what is written is not read again."""
+    calls = 0
+
+    def count(_frame, event, _):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    numbers = []
+    for length in (100, 1100):
+        session = Session.from_dict({**Session().as_dict(), "messages": [user(f"{at}?") for at in range(length)]})
+        calls = 0
+        sys.setprofile(count)
+        try:
+            session.save(path)
+        finally:
+            sys.setprofile(None)
+        numbers.append(calls)
+    assert (numbers[1] - numbers[0]) / 1000 < 40
 
 
 def test_a_killed_process_leaves_what_happened_so_far(path):
