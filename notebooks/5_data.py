@@ -7,7 +7,7 @@
 # Everything here runs without a key and without a network. A script plays the language model, reply by reply; the
 # tools, the SQL and the results are real. With a real `model=` nothing else changes.
 #
-# It needs `pip install "agentkit[data]" pandas matplotlib`.
+# It needs `pip install -e ".[data]" pandas matplotlib` in a checkout.
 
 # %%
 import tempfile

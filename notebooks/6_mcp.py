@@ -7,7 +7,7 @@
 # Everything here runs without a key and without a network: the server is a program on this machine, which speaks over
 # standard input and output. A script plays the language model.
 #
-# It needs `pip install "agentkit[mcp]"`.
+# It needs `pip install -e ".[mcp]"` in a checkout.
 
 # %%
 import sys

@@ -5,7 +5,7 @@
 # This notebook uses SmolLM2 with 135 million weights, which is enough to see a real model at work, and not enough to
 # trust it. Any larger GGUF file takes its place by its path.
 #
-# It needs `pip install "agentkit[local]"`, and once `agentkit models get smollm2`, which fetches 98 MB.
+# It needs `pip install -e ".[local]"` in a checkout, and once `agentkit models get smollm2`, which fetches 98 MB.
 
 # %%
 from typing import Literal

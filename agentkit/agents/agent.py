@@ -371,7 +371,8 @@ class JsonAgent(Generic[T]):
         quiet = replace(self.spec, settings=settings, listeners=(), journal=None, backends=Backends({}))
         with suppress(ModelError):
             finish_run(quiet, replace(request, journal=None))
-        return counter.count(has_query=query is not None)
+        most = join_limits(self.spec.settings.limits, how.get("limits"), {}).context_tokens
+        return counter.count(has_query=query is not None, most=most)
 
     def say(self, text: str, *, label: Label = USER) -> None:
         """Add a user message that the model gets with its next request, also during a run; see `Session.say`."""

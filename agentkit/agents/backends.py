@@ -269,7 +269,7 @@ class TokenCount:
         tools: The schemas of the tools that the request offers.
         history: The conversation before the query, as far as it is sent.
         query: The query.
-        window: The tokens that fit into the model's window; None if that is unknown.
+        window: The tokens of the model's window, or of `Limits(context_tokens=)` if that is less; None if unknown.
         is_estimate: Whether the model's tokenizer is unknown, and four characters count as a token.
     """
 
@@ -310,8 +310,13 @@ class RequestCounter:
         for piece in self.ask(request):
             yield piece
 
-    def count(self, *, has_query: bool) -> TokenCount:
-        """Return the count of the request; `has_query` says that its last message is the query."""
+    def count(self, *, has_query: bool, most: int | None) -> TokenCount:
+        """Return the count of the request.
+
+        Args:
+            has_query: Whether its last message is the query.
+            most: The tokens that the limits allow; None if they allow all.
+        """
         assert self.request is not None
         count = getattr(self._model, "count_tokens", None)
         tools = json.dumps(self.request.tools.schemas("openai"), ensure_ascii=False)
@@ -325,7 +330,8 @@ class RequestCounter:
         counted = [
             number + IMAGE_CHARACTERS // CHARS_OF_TOKEN * more for number, more in zip(tokens, images, strict=True)
         ]
-        window = getattr(self._model, "context_window", None)
+        windows = (getattr(self._model, "context_window", None), most)
+        window = min(filter(None, windows), default=None)
         return TokenCount(counted[1], counted[0], counted[2], counted[3], window, count is None)
 
 

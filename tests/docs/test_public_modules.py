@@ -31,8 +31,9 @@ def sources(path):
     """Return the Python sources of a document, a notebook or a program."""
     if path.suffix == ".md":
         return [block.body for block in blocks(path) if block.language == "python"]
-    if path in NOTEBOOKS:
-        return [cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+    if path in NOTEBOOKS:  # without the magics, which are not Python
+        cells = [cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+        return [re.sub(r"^%.*$", "", source, flags=re.MULTILINE) for source in cells if not source.startswith("%%")]
     return [path.read_text()]
 
 

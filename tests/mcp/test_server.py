@@ -534,11 +534,11 @@ def test_fifty_calls_at_once_are_answered_each_with_its_own_result(talk):
         await asyncio.sleep(0.1)
         assert asyncio.all_tasks() == before
 
-    threads = {*threading.enumerate()}
+    threads, abandoned = {*threading.enumerate()}, count_abandoned()
     talk(work, tools=[wait, wait_in_a_thread])
     new = {*threading.enumerate()} - threads
     assert {thread.name for thread in new} <= {"agentkit-worker"}, "free workers end after a few seconds"
-    assert count_abandoned() == 0
+    assert count_abandoned() <= abandoned
 
 
 def test_a_schema_written_by_hand_is_listed_with_its_references():

@@ -289,6 +289,8 @@ def test_the_first_tables_are_brought_up_to_date(postgres_url):
     old = (
         "ALTER TABLE cut DROP COLUMN digest",
         "ALTER TABLE conversations DROP COLUMN title",
+        "ALTER TABLE conversations DROP COLUMN tags",
+        "DROP TABLE spending",
         "DROP TABLE leases",
         "CREATE TABLE leases (conversation bigint PRIMARY KEY, token bigint, holder text, since text)",
         "INSERT INTO leases SELECT id, 1, 'process 1', 'then' FROM conversations",
