@@ -4,11 +4,11 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 from journaled_runs import resume
 from stores import change_rows, patch_append
+from waiting import wait_until
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.core import background as workers
@@ -170,10 +170,13 @@ class Death(BaseException):
     pass
 
 
-def until_nothing_is_under_way() -> None:
+def list_tasks() -> set[asyncio.Task]:
+    return {task for loop in workers._loops.values() for task in asyncio.all_tasks(loop)}
+
+
+def until_nothing_else_is_under_way(abandoned: int, tasks: set[asyncio.Task]) -> None:
     """Wait for what a death in one thread leaves to the others, which the death of a process ends."""
-    while threads.count_abandoned() or any(map(asyncio.all_tasks, workers._loops.values())):
-        time.sleep(0.01)
+    wait_until(lambda: threads.count_abandoned() <= abandoned and list_tasks() <= tasks)
 
 
 def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, new_journal):
@@ -198,6 +201,7 @@ def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, new_jour
         place = new_journal()
         left = [deadly]
         did.clear()
+        before = threads.count_abandoned(), list_tasks()  # of other tests
 
         def dying(write, _, statements, left=left):
             left[0] -= 1
@@ -211,7 +215,7 @@ def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, new_jour
                 world.run(agent(place), "Go")
                 break
             except Death:
-                until_nothing_is_under_way()
+                until_nothing_else_is_under_way(*before)
         if not (found := runs(place)):  # it died before the run had begun
             assert not did
             continue
