@@ -534,7 +534,8 @@ def test_fifty_calls_at_once_are_answered_each_with_its_own_result(talk):
         await asyncio.sleep(0.1)
         assert asyncio.all_tasks() == before
 
-    threads, abandoned = {*threading.enumerate()}, count_abandoned()
+    threads = {*threading.enumerate()}
+    abandoned = count_abandoned()
     talk(work, tools=[wait, wait_in_a_thread])
     new = {*threading.enumerate()} - threads
     assert {thread.name for thread in new} <= {"agentkit-worker"}, "free workers end after a few seconds"
