@@ -55,6 +55,9 @@ from .sessions.session import Session as Session
 from .tools.definition import ToolExecutor as ToolExecutor
 from .tools.execution.call import ToolResult as ToolResult
 from .tools.json_tool import JsonTool as JsonTool
+from .tools.json_tool import call_function as call_function
+from .tools.json_tool import function_to_json as function_to_json
+from .tools.json_tool import schema as schema
 from .tools.json_tool import tool as tool
 from .tools.lint import lint as lint
 from .tools.lock import compare_locks as compare_locks
@@ -63,8 +66,5 @@ from .tools.questions import ask_question as ask_question
 from .tools.registry import ProviderTool as ProviderTool
 from .tools.registry import ToolRegistry as ToolRegistry
 from .tools.registry import provider_tool as provider_tool
-from .tools.shortcuts import call_function as call_function
-from .tools.shortcuts import function_to_json as function_to_json
-from .tools.shortcuts import schema as schema
 from .views import log as log
 from .views.notebook import load_ipython_extension as load_ipython_extension

@@ -4,13 +4,13 @@ from .core.context import Progress as Progress
 from .core.flow import Event as Event
 from .core.flow import Listener as Listener
 from .core.flow import WarningEvent as WarningEvent
+from .engine.model import AnswerForming as AnswerForming
 from .engine.model import ModelAsked as ModelAsked
 from .engine.model import ModelReplied as ModelReplied
 from .engine.model import ProviderToolCalled as ProviderToolCalled
 from .engine.model import TextDelta as TextDelta
 from .engine.model import ThinkingDelta as ThinkingDelta
 from .engine.model import ToolCallDelta as ToolCallDelta
-from .engine.partial_answer import AnswerForming as AnswerForming
 from .engine.result import HandedOver as HandedOver
 from .engine.result import RunEnded as RunEnded
 from .engine.result import RunFinished as RunFinished

@@ -4,9 +4,8 @@ import warnings
 from typing import Any
 
 from . import tools
-from .tools.http.addresses import is_public_url
+from .tools.http.addresses import FetchSettings, is_public_url, settings
 from .tools.http.download import Download, download
-from .tools.http.fetch_settings import FetchSettings, settings
 
 __all__ = ["Download", "FetchSettings", "download", "is_public_url", "settings"]
 

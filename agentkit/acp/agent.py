@@ -20,8 +20,7 @@ from ..extend import (
     opened_store,
 )
 from .api import RequestError, acp, schema
-from .editor_session import CONTINUE_COMMAND, Connect, EditorServers, EditorSession, query_of_prompt
-from .updates import UpdateEncoder
+from .editor_session import CONTINUE_COMMAND, Connect, EditorServers, EditorSession, UpdateEncoder, query_of_prompt
 
 NOT_FOUND = -32002
 UNFINISHED_NOTICE = f"The last run of this conversation has no end. Send {CONTINUE_COMMAND} to continue it."

@@ -13,14 +13,11 @@ from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
 
-from ..core.context import RunContext
-from ..core.errors import DefinitionError, InnerPaused, ModelError, Paused, RunError, ToolError
-from ..core.extension import Extension
+from ..core.context import Extension, RunContext
+from ..core.errors import DefinitionError, InnerPaused, ModelError, Paused, RunError, ToolError, explain_attributes
 from ..core.flow import Event, Listener, Policy
-from ..core.hints import explain_attributes
-from ..core.labels import USER, Label, delimit_data
 from ..core.masking import mask
-from ..core.messages import Message
+from ..core.messages import USER, Label, Message, delimit_data
 from ..core.parts import Query
 from ..engine.model import Delta, Model, Reply, Request
 from ..engine.result import Result, RunFinished
@@ -32,7 +29,7 @@ from ..policies.quota import Quota
 from ..policies.retries import WAITS
 from ..policies.taint.policy import UntrustedSetting
 from ..schemas import check_description, check_name
-from ..sessions.journal.location import JournalErrors, JournalLocation, resolve_journal
+from ..sessions.journal.store import JournalErrors, JournalLocation, resolve_journal
 from ..sessions.session import Session
 from ..tools.final_answer import make_answer_tool
 from ..tools.json_tool import JsonTool
@@ -54,7 +51,6 @@ from .backends import (
     list_models,
 )
 from .batch import MapOptions, Outcome, Queries
-from .extensions import add_tools, check_extensions, list_policies
 from .handoffs import check_handoffs, list_handoff_names, make_handoff_tools
 from .instruments import Telemetry, resolve_telemetry
 from .options import (
@@ -81,8 +77,11 @@ from .spec import (
     ToolMode,
     ToolSelector,
     ToolThread,
+    add_tools,
+    check_extensions,
     join_limits,
     list_listeners,
+    list_policies,
     take_flat_limits,
 )
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from ..core.errors import DefinitionError, ModelError
-from ..core.hints import suggest
+from ..core.errors import DefinitionError, ModelError, suggest
 from ..core.host import find_kernel
 from ..core.masking import MaskedDict
 from ..core.messages import Message, calls_of, text_of

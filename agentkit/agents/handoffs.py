@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.errors import DefinitionError, RunError
 from ..core.flow import Emit, Flow, Policy, around, ask
-from ..core.labels import Label
+from ..core.messages import Label
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
 from ..schemas import check_name

@@ -19,15 +19,13 @@ from pydantic_core import to_jsonable_python
 from ..core.context import ParentCall, enclosing
 from ..core.errors import InnerPaused, Paused
 from ..core.flow import Event
-from ..core.labels import Label
-from ..core.messages import ToolCall, calls_of, text_of, user
+from ..core.messages import Label, ToolCall, calls_of, text_of, user
 from ..engine.result import Result, RunFinished, SubRun
 from ..policies.pending import NO_RESPONDENT, PendingInputs, Respondent
 from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
-from ..sessions.journal.location import JournalError
-from ..sessions.journal.run_info import RunInfo
-from ..sessions.journal.setup import read_setup
+from ..sessions.journal.run_info import RunInfo, read_setup
+from ..sessions.journal.store import JournalError
 from ..sessions.journal.writer import JournaledConversation, JournalWriter, StoredAnswer
 from ..sessions.session import Session
 from .options import RunRequest

@@ -21,9 +21,8 @@ from ..engine.result import Result
 from ..models.litellm.batches import BATCH_LINES, BatchModel, BatchProgress
 from ..models.litellm.model import LiteLLMModel
 from ..sessions.journal.connections import opened_store
-from ..sessions.journal.location import Journal
 from ..sessions.journal.run_info import read_run_records
-from ..sessions.journal.store import Lease, RunFilter, Store, encode_json
+from ..sessions.journal.store import Journal, Lease, RunFilter, Store, encode_json
 from ..sessions.journal.writer import JournaledConversation
 from ..sessions.records import (
     MAP_ORIGIN,

@@ -8,19 +8,17 @@ from typing import Any, TypeAlias, TypedDict
 
 from ..core.ask_person import PersonAnswer
 from ..core.context import enclosing
-from ..core.errors import DefinitionError, RunError
+from ..core.errors import DefinitionError, RunError, suggest
 from ..core.flow import Listener, Policy
-from ..core.hints import suggest
-from ..core.labels import USER, Label, with_label
-from ..core.messages import Message, ToolCall, user
+from ..core.messages import USER, Label, Message, ToolCall, user, with_label
 from ..core.parts import Query, read_query
 from ..engine.model import Model
 from ..policies.limits import Limits, find_limit
 from ..policies.pending import Decision, Given, StoredDecision, join_given
 from ..policies.quota import Quota
 from ..policies.taint.origins import EnclosingCall
-from ..sessions.journal.location import Journal, JournalError, JournalErrors, JournalLocation, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
+from ..sessions.journal.store import Journal, JournalError, JournalErrors, JournalLocation, resolve_journal
 from ..sessions.journal.writer import Changed, StoredAnswer, Uncertain
 from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
@@ -29,9 +27,8 @@ from ..tools.results.result_text import render_text
 from ..tools.results.tables import is_frame
 from ..tools.toolset import split_toolsets
 from .backends import OTHER_TERMS, PARAMETER_TERMS
-from .extensions import add_tools
 from .handoffs import change_last
-from .spec import Agent, AgentSpec, Settings
+from .spec import Agent, AgentSpec, Settings, add_tools
 
 _Decided: TypeAlias = Decision | StoredDecision | PersonAnswer
 Approved: TypeAlias = Mapping[str, _Decided] | Mapping[ToolCall, _Decided] | None

@@ -7,14 +7,12 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from ..core.context import RunContext
+from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError
-from ..core.extension import Extension
 from ..core.flow import Flow, Policy, apply_policies, ask
 from ..core.messages import Message
 from ..engine.loop import Answer, agent_loop
-from ..engine.model import Model
-from ..engine.partial_answer import PartialAnswerReader
+from ..engine.model import Model, PartialAnswerReader
 from ..extensions.context_window import ContextWindow
 from ..extensions.tool_search import SOME_TOOLS, ToolSearch
 from ..policies.answer_checks import check_answers
@@ -50,11 +48,10 @@ from ..tools.final_answer import FINAL_ANSWER
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
-from .extensions import OpenedExtension, list_policies
 from .handoffs import hand_over, list_handoff_names
 from .options import RunRequest
 from .run_state import Run
-from .spec import INSTRUCTION, AgentSpec, ToolSelector
+from .spec import INSTRUCTION, AgentSpec, OpenedExtension, ToolSelector, list_policies
 
 _limit_tool_time = cache(limit_tool_time)
 _DETECT_LOOPS = detect_loops()

@@ -18,10 +18,8 @@ from ..core.flow import Event, Listener
 from ..core.messages import Message, Usage, text_of
 from ..core.threads import Cancellation
 from ..engine.loop import Answer
-from ..engine.model import ModelAsked, ModelReplied, TextDelta, ToolCallDelta
-from ..engine.partial_answer import PartialAnswerReader
-from ..engine.result import HandedOver, Result, RunEnded, RunFinished, RunOutcome, RunStarted, SubRun
-from ..engine.trace import Trace
+from ..engine.model import ModelAsked, ModelReplied, PartialAnswerReader, TextDelta, ToolCallDelta
+from ..engine.result import HandedOver, Result, RunEnded, RunFinished, RunOutcome, RunStarted, SubRun, Trace
 from ..policies.answer_checks import AnswerDoubted
 from ..policies.final_request import FinalRequest
 from ..policies.limits import LIMIT_NAMES, Budget, Spent

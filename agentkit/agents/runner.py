@@ -23,9 +23,8 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from ..core.background import check_event_loop, run_in_thread
 from ..core.context import AgentPath, enclosing
-from ..core.errors import DefinitionError, Paused, RunError, RunStopped
+from ..core.errors import DefinitionError, Paused, RunError, RunStopped, explain_attributes
 from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
-from ..core.hints import explain_attributes
 from ..core.host import check_main, find_kernel
 from ..core.messages import system, text_of
 from ..core.threads import RUN_CANCELLATION, Cancellation
@@ -34,9 +33,9 @@ from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
 from ..policies.quota import Account, Accounts, QuotaStore, keep_quotas
 from ..sessions.journal.connections import opened_store
-from ..sessions.journal.location import Journal
 from ..sessions.journal.policy import journal_policy, outcome_of_error, repeat_answer
-from ..sessions.journal.setup import Setup
+from ..sessions.journal.run_info import Setup
+from ..sessions.journal.store import Journal
 from ..sessions.journal.writer import JournalWriter
 from ..sessions.session import Session, conversation_in, open_journal, open_recording
 from ..tools.execution.call_tools import CALLER_IN_ASYNC_RUN

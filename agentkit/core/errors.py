@@ -14,24 +14,25 @@ AgentkitError
 ToolError               raised by a tool: its text is what the model reads
 
 A mistake of the model is not an exception: it becomes an `ExceptionInfo`, a value that the model reads and can correct.
+
+All errors about unknown names ask `suggest`.  A suggestion has two sources: a table of terms, which are mostly names
+from other frameworks, each with what to do here; and the names that do exist, one of which may be close.
 """
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from .messages import Message, ToolCall, Usage
-from .pending import (
-    DECIDE_HINT,
-    WAITS_TITLE,
-    Pending,
-    Question,
-    describe_pause,
-    list_waiting,
-    suggest_answers,
-)
+from .pending import DECIDE_HINT, WAITS_TITLE, Pending, Question, describe_pause, list_waiting, suggest_answers
 
 ModelErrorKind: TypeAlias = Literal[
     "authentication",  # the API key is missing or refused
@@ -240,3 +241,111 @@ class ExceptionInfo:
         if self.name == ToolError.__name__:
             return self.message
         return f"{self.name}: {self.message}" if self.message else self.name
+
+
+C = TypeVar("C")
+MIN_LIKENESS = 0.6
+"""Similarity from which a name is taken for a misspelt one."""
+NO_TERMS: Mapping[str, str] = MappingProxyType({})
+
+
+def suggest(
+    name: str,
+    names: Iterable[str],
+    terms: Mapping[str, str] = NO_TERMS,
+    *,
+    then: str = "",
+    likeness: float = MIN_LIKENESS,
+) -> str:
+    """Return what to do about an unknown name, a sentence; "" without a suggestion.
+
+    Args:
+        name: The name.
+        names: The names that exist.
+        terms: Remedies by names that belong to something else.
+        then: What follows the suggestion, or stands alone without one.
+        likeness: The similarity, from 0 to 1, from which a name is taken for a misspelt one.
+    """
+    if (hint := terms.get(name, "")) == "" and (close := get_close_matches(name, list(names), 1, likeness)):
+        hint = f"Did you mean {close[0]!r}?"
+    return f"{hint} {then}".strip()
+
+
+def check_takes(setting: str, function: Callable[..., Any], argument: str) -> None:
+    """Raise `DefinitionError` for a function of a setting that does not take its one argument, which has this name."""
+    try:
+        inspect.signature(function).bind(None)
+    except ValueError:  # a builtin without a signature
+        return
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        remedy = f"Write def {name}({argument}): ..." if name.isidentifier() else f"Write lambda {argument}: ..."
+        raise DefinitionError(f"{setting}: {name} must take one argument, the {argument} ({error}). {remedy}") from None
+
+
+def suggest_name(name: str, names: Iterable[str], terms: Mapping[str, str], modules: Iterable[str]) -> str:
+    """Return what to do about a name that a package does not have; "" without a suggestion.
+
+    Args:
+        name: The name.
+        names: The names of the package.
+        terms: Remedies by names that belong to something else.
+        modules: The public modules of the package, whose sources and stubs are read; none is imported.
+    """
+    homes = [module for module in modules if _has_public(module, name)]
+    found = {name: f"It is in another module: from {homes[0]} import {name}"} if homes else {}
+    return suggest(name, names, {**found, **terms})
+
+
+def _has_public(module: str, name: str) -> bool:
+    spec = find_spec(module)
+    assert spec is not None
+    source: Any = spec.loader  # which also reads from an archive
+    path = str(spec.origin)
+    text = b""
+    for place in (path.removesuffix(".py") + ".pyi", path):
+        with suppress(OSError):
+            text = text or source.get_data(place)
+    lines = text.decode().splitlines()
+    is_listed = any(f'"{name}"' in line for line in lines if line.startswith(('    "', "__all__")))
+    return is_listed or any(line.endswith(f" as {name}") for line in lines)
+
+
+def explain_attributes(terms: Mapping[str, str]) -> Callable[[type[C]], type[C]]:
+    """Return a class decorator: reading an attribute that does not exist and is in `terms` raises with its remedy.
+
+    Type checkers do not see it, so they still report the attribute.  Python itself suggests close names.
+    """
+
+    def decorate(cls: type[C]) -> type[C]:
+        def explain(value: Any, name: str) -> Any:
+            if name not in terms:
+                return object.__getattribute__(value, name)  # raises as it did, also what a property raised
+            raise AttributeError(f"{cls.__name__} has no attribute {name!r}. {terms[name]}")
+
+        changed: Any = cls
+        changed.__getattr__ = explain
+        return cls
+
+    return decorate
+
+
+def explain_keywords(terms: Mapping[str, str]) -> Callable[[type[C]], type[C]]:
+    """Return a class decorator: an unknown keyword of the constructor raises `TypeError` with a suggestion."""
+
+    def decorate(cls: type[C]) -> type[C]:
+        construct: Callable[..., None] = cls.__init__
+        _, *names = inspect.signature(construct).parameters
+
+        @wraps(construct)
+        def checked(value: Any, *args: Any, **given: Any) -> None:
+            for name in given.keys() - set(names):
+                hint = suggest(name, names, terms, then=f"Keywords: {', '.join(names)}.")
+                raise TypeError(f"{cls.__name__}() got an unexpected keyword {name!r}. {hint}")
+            construct(value, *args, **given)
+
+        changed: Any = cls
+        changed.__init__ = checked
+        return cls
+
+    return decorate

@@ -38,7 +38,7 @@ def lazy_names(
             if name.startswith("_"):
                 raise AttributeError(text)
             modules = [f"{package}.{name}" for name in home_of if name not in public]
-            hint = import_module(".hints", __package__).suggest_name(name, public, terms, modules)
+            hint = import_module(".errors", __package__).suggest_name(name, public, terms, modules)
             is_imported = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
             # the text of an AttributeError is lost in an import
             raise (ImportError if hint and is_imported else AttributeError)(f"{text}. {hint}" if hint else text)

@@ -20,8 +20,17 @@ from .. import JsonAgent, Result, RunError
 from ..extend import Journal, run_in_thread
 from .database import Database, find_superseded, json_only, queue_of, refuse_pickle
 from .handle import STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
-from .queue_tables import APPLICATION_NAME, SCHEDULED, WORKFLOW, session_options
-from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, QueuedRun
+from .queue_tables import (
+    APPLICATION_NAME,
+    CONTINUED,
+    DEFAULT_ATTEMPTS,
+    DEFAULT_PRIORITY,
+    NO_KEY,
+    SCHEDULED,
+    WORKFLOW,
+    QueuedRun,
+    session_options,
+)
 
 MAX_IDS = 500
 """Runs whose states one query reads."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from .. import Paused, Pending, Question, RunError, RunStopped, ToolCall, Usage
 from ..extend import Decision, Given, join_given, read_answers, run_in_thread
-from .work import CONTINUED, NO_KEY, QueuedRun
+from .queue_tables import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")
 """The states in which a run stays until it is retried."""

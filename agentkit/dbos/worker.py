@@ -53,8 +53,17 @@ from .database import (
     queue_of,
     refuse_pickle,
 )
-from .queue_tables import APPLICATION_NAME, SCHEDULED, WORKFLOW, run_of_schedule, session_options
-from .work import QueuedRun, encode_outcome, error_outcome, result_outcome
+from .queue_tables import (
+    APPLICATION_NAME,
+    SCHEDULED,
+    WORKFLOW,
+    QueuedRun,
+    encode_outcome,
+    error_outcome,
+    result_outcome,
+    run_of_schedule,
+    session_options,
+)
 
 MIN_WAIT = 0.1
 MAX_WAIT = 5.0

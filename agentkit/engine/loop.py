@@ -24,8 +24,8 @@ from typing import Any
 from ..core.context import RunContext
 from ..core.errors import NoAnswer, Paused
 from ..core.flow import Flow, ask
-from ..core.labels import DEVELOPER
 from ..core.messages import (
+    DEVELOPER,
     Message,
     ToolCall,
     list_call_ids,

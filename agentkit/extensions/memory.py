@@ -15,11 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ..core.context import RunContext
-from ..core.errors import DefinitionError, ToolError
-from ..core.extension import Extension
-from ..core.hints import suggest
-from ..core.labels import TRUSTED, UNKNOWN, Label
+from ..core.context import Extension, RunContext
+from ..core.errors import DefinitionError, ToolError, suggest
+from ..core.messages import TRUSTED, UNKNOWN, Label
 from ..core.private_files import write_atomically
 from ..tools.json_tool import JsonTool
 from ..tools.ranking import MAX_SEARCH_CHARS, WordIndex, count_words

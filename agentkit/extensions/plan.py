@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..core.context import PlanChanged, PlanStep, RunContext
+from ..core.context import Extension, PlanChanged, PlanStep, RunContext
 from ..core.errors import ToolError
-from ..core.extension import Extension
 from ..core.flow import Hooks, Policy, interpret
 from ..core.messages import Message, text_of, user
 from ..engine.model import AskModel

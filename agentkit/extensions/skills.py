@@ -19,10 +19,8 @@ from typing import Any, Literal, TypeAlias
 
 from loguru import logger
 
-from ..core.context import RunContext
-from ..core.errors import DefinitionError, ToolError
-from ..core.extension import Extension
-from ..core.hints import suggest
+from ..core.context import Extension, RunContext
+from ..core.errors import DefinitionError, ToolError, suggest
 from ..core.private_files import write_atomically
 from ..tools.json_tool import JsonTool
 from ..tools.lock import LOCK_VERSION, format_lock, read_lock

@@ -14,9 +14,8 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from ..core.background import run_in_thread
-from ..core.context import RunContext
+from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError
-from ..core.extension import Extension
 from ..core.flow import Done, Effect, Event, Flow, Policy, ask, interpret
 from ..core.messages import Message, text_of
 from ..engine.loop import REMINDER

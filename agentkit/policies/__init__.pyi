@@ -9,10 +9,10 @@ from ..core.flow import around as around
 from ..core.flow import ask as ask
 from ..core.flow import drive as drive
 from ..core.flow import interpret as interpret
-from ..core.labels import Content as Content
-from ..core.labels import Destination as Destination
-from ..core.labels import Label as Label
-from ..core.labels import Plain as Plain
+from ..core.messages import Content as Content
+from ..core.messages import Destination as Destination
+from ..core.messages import Label as Label
+from ..core.messages import Plain as Plain
 from ..engine.loop import agent_loop as agent_loop
 from ..engine.model import AskModel as AskModel
 from ..extensions.context_window import compact as compact

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 from ..core.background import resolve, run_in_thread
 from ..core.errors import DefinitionError, ExceptionInfo, ToolError
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
-from ..core.labels import remove_delimiters
-from ..core.messages import Message, assistant, text_of, tool_names
+from ..core.messages import Message, assistant, remove_delimiters, text_of, tool_names
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall, CallRefused

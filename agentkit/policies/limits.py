@@ -19,9 +19,8 @@ from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
 from ..core.context import enclosing
-from ..core.errors import DefinitionError, LimitExceeded, ModelError, RunError, StopReason
+from ..core.errors import DefinitionError, LimitExceeded, ModelError, RunError, StopReason, explain_keywords
 from ..core.flow import Effect, Emit, Flow, Hooks, Policy, Sleep, WarningEvent, around, ask, interpret
-from ..core.hints import explain_keywords
 from ..core.messages import Usage
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.execution.call import BoundCall

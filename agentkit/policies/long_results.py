@@ -15,8 +15,7 @@ from typing import Any
 from ..core.context import RunContext
 from ..core.errors import ToolError
 from ..core.flow import Hooks, Policy, interpret
-from ..core.labels import UNKNOWN, CallOrigin, Label, label_of_words
-from ..core.messages import calls_of
+from ..core.messages import UNKNOWN, CallOrigin, Label, calls_of, label_of_words
 from ..engine.history.moved import Moved, find_passages, read_message
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools

@@ -18,8 +18,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import Doc, get_type_hints, is_typeddict
 
 from ..core.context import is_injected, is_injected_inside
-from ..core.errors import DefinitionError
-from ..core.hints import suggest
+from ..core.errors import DefinitionError, suggest
 from .docstrings import read_attribute_texts, read_docstring
 from .walk import JsonSchema
 

@@ -24,19 +24,25 @@ from typing_extensions import TypedDict
 from ..core.errors import Paused, RunError
 from ..core.flow import Listener, Policy
 from ..core.host import find_versions
-from ..core.labels import DEVELOPER, USER, CallOrigin, Label, delimit, new_delimiter_id, with_label
 from ..core.lazy_names import display_with
 from ..core.messages import (
+    DEVELOPER,
+    USER,
+    CallOrigin,
+    Label,
     Message,
     ToolCall,
     Usage,
+    delimit,
     list_call_ids,
+    new_delimiter_id,
     pending_calls,
     sort_results,
     system,
     text_of,
     tool_message,
     user,
+    with_label,
 )
 from ..core.parts import Content
 from ..core.pending import Pending, Question
@@ -51,7 +57,6 @@ from ..policies.taint.origins import Origins
 from ..tools.results.result_text import render_result
 from ..views.frames import Frame, frames_of_stored_run
 from .journal import JournaledRun
-from .journal.location import Journal, Place, is_same_place, show_place
 from .journal.maintenance import (
     Mark,
     closed_state,
@@ -62,9 +67,8 @@ from .journal.maintenance import (
     show_conversation,
 )
 from .journal.policy import journal_policy
-from .journal.run_info import has_key, value_of
-from .journal.setup import Setup
-from .journal.store import DAMAGE
+from .journal.run_info import Setup, has_key, value_of
+from .journal.store import DAMAGE, Journal, Place, is_same_place, show_place
 from .journal.writer import Changed, JournaledConversation, JournalWriter, Uncertain
 from .recordings import RequestRecorder
 from .recordings.file import RecordFile, Recording, begin_file, lines_of, name_in_errors, write_lines

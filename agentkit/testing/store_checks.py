@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
-from ..sessions.journal.location import ConversationBusy, JournalError, LeaseLost
-from ..sessions.journal.store import Lease, RunFilter, Store
+from ..sessions.journal.store import ConversationBusy, JournalError, Lease, LeaseLost, RunFilter, Store
 from ..sessions.records import (
     ConversationCut,
     ConversationNamed,

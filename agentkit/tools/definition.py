@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
-from ..core.errors import DefinitionError
-from ..core.hints import suggest
+from ..core.errors import DefinitionError, suggest
 from ..schemas import (
     Choice,
     Duplicates,

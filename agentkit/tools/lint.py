@@ -20,7 +20,7 @@ from itertools import combinations, islice
 from typing import Any, Literal, TypeAlias
 
 from ..core.errors import DefinitionError
-from ..core.labels import Content, Destination, Plain
+from ..core.messages import Content, Destination, Plain
 from ..schemas import JsonSchema, iter_children, name_of, unwrap_function
 from ..schemas.annotations import list_unused_metadata
 from ..schemas.formats.anthropic import ANTHROPIC_PROPERTY_NAME

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar, Unpack, cast, get_args
 
 from ..core.context import RunContext, find_injected
-from ..core.errors import DefinitionError, ExceptionInfo
-from ..core.hints import suggest
-from ..core.labels import CallOrigin
+from ..core.errors import DefinitionError, ExceptionInfo, suggest
 from ..core.lazy_names import display_with
-from ..core.messages import ToolCall
+from ..core.messages import CallOrigin, ToolCall
 from ..core.portable import to_portable_name, truncate
 from ..schemas import JsonSchema, rebuild, unknown_name_error
 from .arguments.fixes import PARALLEL_MESSAGE, Repair, is_parallel_wrapper, match_tool_name

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from ..core.errors import DefinitionError
-from ..core.labels import Content, Destination, Plain, Role
+from ..core.messages import Content, Destination, Plain, Role
 from ..schemas.models import ModelSchema, is_arguments_model
 from ..schemas.signature import read_signature
 from .json_tool import JsonTool

@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
-from ..core.errors import DefinitionError
-from ..core.hints import suggest
-from ..core.labels import TRUSTED, Label
+from ..core.errors import DefinitionError, suggest
+from ..core.messages import TRUSTED, Label
 from ..schemas import iter_wrapped
 
 RepairMode: TypeAlias = Literal["safe", "off"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..core.background import run_coroutine
+from ..core.context import Extension
 from ..core.errors import DefinitionError, RunStopped
-from ..core.extension import Extension
 from ..core.flow import Done, Event
 from ..core.portable import find_free_name, to_portable_name
 from .json_tool import JsonTool

@@ -18,8 +18,7 @@ from ..core.masking import MaskedStream, mask
 from ..core.messages import Message, calls_of, text_of
 from ..core.parts import Part
 from ..core.pending import Pending
-from ..engine.model import ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
-from ..engine.partial_answer import AnswerForming
+from ..engine.model import AnswerForming, ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.result import RunEnded, RunFinished, RunOutcome, RunStarted, SubRun
 from ..tools.execution.call import ANSWER_RESULT
 from ..tools.execution.turn import ToolFinished, ToolStarted

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from ..core.errors import is_denied
-from ..core.labels import remove_delimiters
-from ..core.messages import ToolCall, Usage, calls_of, text_of
+from ..core.messages import ToolCall, Usage, calls_of, remove_delimiters, text_of
 from ..core.parts import describe_part, parts_of
 from ..tools.execution.call import ANSWER_RESULT
 from ..tools.final_answer import FINAL_ANSWER

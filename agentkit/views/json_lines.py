@@ -16,8 +16,7 @@ from pydantic_core import to_jsonable_python
 from ..core.flow import Event
 from ..core.masking import mask_data
 from ..core.messages import Message, ToolCall, Usage, assistant, tool_message, user
-from ..engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ThinkingDelta, ToolCallDelta
-from ..engine.partial_answer import AnswerForming
+from ..engine.model import AnswerForming, ModelAsked, ModelReplied, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.result import Result, RunEnded, SubRun
 from ..tools.execution.call import ANSWER_RESULT, BoundCall, ToolResult
 from ..tools.final_answer import ANSWER_KEY, FINAL_ANSWER

@@ -13,9 +13,8 @@ from typing import Any, Literal, TypeAlias
 from ..core.context import PlanStep, Progress
 from ..core.errors import DENIED
 from ..core.flow import Event
-from ..core.labels import remove_delimiters
 from ..core.masking import MAX_SECRET_CHARS, mask
-from ..core.messages import ToolCall, Usage, text_of
+from ..core.messages import ToolCall, Usage, remove_delimiters, text_of
 from ..core.pending import escape_unprintable
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunFinished, RunStarted, SubRun

@@ -21,9 +21,8 @@ from contextvars import copy_context
 from importlib import import_module
 from typing import Any
 
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, suggest
 from ..core.flow import Listener
-from ..core.hints import suggest
 from ..core.host import find_kernel
 from ..core.masking import mask
 from ..engine.result import RunFinished

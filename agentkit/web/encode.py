@@ -29,7 +29,7 @@ from ..extend import (
     RunOpened,
     ThoughtPiece,
 )
-from .frontend import is_client_call
+from .run_input import is_client_call
 
 APPROVAL = "agentkit:approval"
 QUESTION_REASON = "agentkit:question"

@@ -42,8 +42,18 @@ from ..extend import (
     show,
 )
 from .encode import AguiEncoder
-from .frontend import is_client_call, join_facts, key_of_result, share_state, with_client_tools
-from .run_input import BusyError, InputError, RunInput, query_of_content, read_resume
+from .run_input import (
+    BusyError,
+    InputError,
+    RunInput,
+    is_client_call,
+    join_facts,
+    key_of_result,
+    query_of_content,
+    read_resume,
+    share_state,
+    with_client_tools,
+)
 
 
 class Thread:

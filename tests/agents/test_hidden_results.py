@@ -7,8 +7,7 @@ from hidden_tools import SENT, TEXT, TOOLS, get_mail, send
 
 from agentkit import JsonAgent, Paused, Session, tool
 from agentkit.core.ask_person import Person
-from agentkit.core.labels import find_delimiter_id, label_of
-from agentkit.core.messages import pending_calls
+from agentkit.core.messages import find_delimiter_id, label_of, pending_calls
 from agentkit.core.pending import digest_call
 from agentkit.engine.result import HandedOver
 from agentkit.policies.pending import HeldCall

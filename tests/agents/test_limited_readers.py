@@ -6,7 +6,7 @@ import pytest
 from limited_tools import ANN, BOB, PAY, QUERY, TOOLS, get_pay, send
 
 from agentkit import JsonAgent, Limits, Paused, RunContext, Session, tool
-from agentkit.core.labels import Label
+from agentkit.core.messages import Label
 from agentkit.testing import ScriptedModel, answer, call
 
 

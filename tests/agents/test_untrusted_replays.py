@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit import JsonAgent, Paused, RunContext, Session, tool
-from agentkit.core.labels import find_delimiter_id
+from agentkit.core.messages import find_delimiter_id
 from agentkit.testing import ScriptedModel, answer, call
 
 

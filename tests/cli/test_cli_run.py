@@ -10,7 +10,7 @@ import pytest
 
 from agentkit import Session
 from agentkit.cli.run import _read_query
-from agentkit.core.labels import Label
+from agentkit.core.messages import Label
 
 
 def test_run_answers_on_stdout_and_shows_the_run_on_stderr(run):

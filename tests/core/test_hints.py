@@ -13,8 +13,8 @@ import pytest
 
 import agentkit
 from agentkit import DefinitionError, JsonAgent, Limits, Paused, RunError, RunStopped, tool
+from agentkit.core.errors import explain_attributes, suggest
 from agentkit.core.flow import around
-from agentkit.core.hints import explain_attributes, suggest
 from agentkit.engine.model import Reply
 from agentkit.journal import JournalError
 from agentkit.testing import ScriptedModel, call

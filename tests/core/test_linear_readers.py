@@ -18,18 +18,16 @@ import pytest
 from agentkit import JsonTool, RunContext, ToolRegistry
 from agentkit.core.errors import AgentkitError, NoAnswer, ToolError
 from agentkit.core.flow import ask, drive
-from agentkit.core.labels import UNKNOWN, remove_delimiters
 from agentkit.core.masking import mask
-from agentkit.core.messages import ToolCall, assistant, tool_message, user
+from agentkit.core.messages import UNKNOWN, ToolCall, assistant, remove_delimiters, tool_message, user
 from agentkit.core.portable import split_words, to_object_text, to_portable_name
 from agentkit.engine.history import repair_history
-from agentkit.engine.model import AskModel, ModelAsked, Request, ToolCallDelta
-from agentkit.engine.partial_answer import PartialAnswerReader
+from agentkit.engine.model import AskModel, ModelAsked, PartialAnswerReader, Request, ToolCallDelta
+from agentkit.extensions.context_window import parse_window
 from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
 from agentkit.models.litellm.streams import ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
-from agentkit.models.windows import parse_window
 from agentkit.policies.evidence import find_unsupported
 from agentkit.policies.long_results import TruncatedResults, read_more, search_conversation
 from agentkit.policies.retries import retry_echoes
@@ -149,19 +147,19 @@ def read_file(text):
 READERS = {
     "core.masking": mask,
     "core.portable": lambda text: (to_object_text(text), to_portable_name(text), split_words(text)),
-    "core.labels": remove_delimiters,
+    "core.messages": remove_delimiters,
     "engine.history.repair": read_history,
     "engine.history.tool_calls": read_history,
-    "engine.partial_answer": read_pieces(str),
+    "engine.model": read_pieces(str),
     "tools.ranking": lambda text: [*list_stems(text)],
-    "engine.partial_answer: data": read_pieces(dict[str, list[int]]),
+    "engine.model: data": read_pieces(dict[str, list[int]]),
     "models.led": lambda text: lead_request(Request([user(text)], TOOLS)),
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
     "models.litellm.streams": lambda text: ArgumentPieces().add(text),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "policies.long_results": read_stored,
-    "models.windows": parse_window,
+    "extensions.context_window": parse_window,
     "policies.evidence": lambda text: find_unsupported(CLAIMS, text),
     "policies.evidence: results": lambda text: find_unsupported(text, CLAIMS),
     "policies.taint.hidden": read_references,
@@ -192,13 +190,12 @@ ELSEWHERE = {
     "agents.backends": "options, which the program writes",
     "cli": "command line",
     "cli.chat": "keys that a person presses",
-    "dbos.work": "ids of runs, of at most 100 characters",
+    "dbos.queue_tables": "ids of runs, of at most 100 characters, and names of schedules, which the program writes",
     "dbos.worker": "ids of runs",
-    "dbos.queue_tables": "names of schedules, which the program writes",
     "evals.cases": "files of cases, which the program writes",
     "evals.checks": "patterns of cases, which the program writes",
     "evals.runner": "names of cases",
-    "extensions.code": "programs: a single class, and lines without an alternative",
+    "extensions.code": "programs: a single class, and lines without an alternative; names in schemas",
     "extensions.memory": "notes of at most 10,000 characters, and words without an alternative",
     "extensions.skills": "the head of files in a folder that the program names",
     "mcp.config": "names in the program's own configuration",
@@ -210,7 +207,6 @@ ELSEWHERE = {
     "models.litellm.requests": "plain alternatives without a repetition, ids of at most 64 characters, model names",
     "models.offline.planning": "pieces that words.py has found",
     "policies.pending": "places in arguments",
-    "tools.python_functions": "names in schemas",
     "tools.registry": "types of tools, which the program writes",
     "tools.roles": "names of parameters",
     "pytest_plugin": "names of tests",
@@ -221,7 +217,7 @@ ELSEWHERE = {
     "tools.arguments.explain": "patterns of schemas",
     "tools.arguments.validation_errors": "patterns of schemas",
     "tools.lint": "paths in schemas",
-    "tools.openapi.document": "single character classes in names of a document",
+    "tools.openapi.tools": "single character classes in names of a document",
     "tools.http.addresses": "addresses, which are short",
     "agentkit_tools.http_json": "hosts, which the program writes",
     "agentkit_tools.tables": "names of files",

@@ -18,7 +18,7 @@ from agentkit.cli import main
 from agentkit.dbos import Client, Worker
 from agentkit.dbos.database import check_sqlite
 from agentkit.dbos.handle import read_status
-from agentkit.dbos.work import QueuedRun, error_outcome
+from agentkit.dbos.queue_tables import QueuedRun, error_outcome
 from agentkit.extend import PersonAnswer
 from agentkit.journal import JournalError, prune, runs
 from agentkit.testing import ScriptedModel, answer

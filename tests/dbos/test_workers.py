@@ -23,7 +23,7 @@ from agentkit.dbos import Client, Workers
 from agentkit.dbos.handle import work_of
 from agentkit.extend import RunLines, decode_frame
 from agentkit.journal import delete, prune, runs, show
-from agentkit.sessions.journal.location import ConversationBusy
+from agentkit.sessions.journal.store import ConversationBusy
 from agentkit.web.encode import AguiEncoder
 
 RUNS = int(os.environ.get("AGENTKIT_WORKER_RUNS", "24"))

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 from timing import takes_at_most
 
-from agentkit.core.labels import DEVELOPER, UNKNOWN
-from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
+from agentkit.core.messages import (
+    DEVELOPER,
+    UNKNOWN,
+    ToolCall,
+    assistant,
+    calls_of,
+    pending_calls,
+    system,
+    tool_message,
+    user,
+)
 from agentkit.core.portable import to_object_text, to_portable_name
 from agentkit.engine.history import check_history, repair_history
 from agentkit.engine.history.repair import CONTINUE_TEXT, INTERRUPTED_CALL, OPENING

@@ -3,8 +3,17 @@
 import pytest
 
 from agentkit.core.errors import ModelError, NoAnswer, Paused
-from agentkit.core.labels import DEVELOPER, TRUSTED
-from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
+from agentkit.core.messages import (
+    DEVELOPER,
+    TRUSTED,
+    ToolCall,
+    assistant,
+    calls_of,
+    pending_calls,
+    system,
+    tool_message,
+    user,
+)
 from agentkit.engine.loop import ANSWERED_ALREADY, CANCELLED, NOT_BEGUN, REMINDER, Answer, agent_loop
 from agentkit.engine.model import AskModel, Reply
 from agentkit.testing import ScriptedModel

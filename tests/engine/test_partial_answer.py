@@ -10,8 +10,15 @@ from pydantic import BaseModel
 
 from agentkit import JsonAgent, ModelError
 from agentkit.core.messages import ToolCall, assistant
-from agentkit.engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ToolCallDelta
-from agentkit.engine.partial_answer import AnswerForming, PartialAnswerReader
+from agentkit.engine.model import (
+    AnswerForming,
+    ModelAsked,
+    ModelReplied,
+    PartialAnswerReader,
+    Reply,
+    TextDelta,
+    ToolCallDelta,
+)
 from agentkit.engine.result import RunFinished
 from agentkit.tools.final_answer import make_answer_tool
 

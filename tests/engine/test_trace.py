@@ -12,8 +12,7 @@ from agentkit.agents.run_state import Run
 from agentkit.core.flow import Event
 from agentkit.core.messages import ToolCall, Usage
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, TextDelta
-from agentkit.engine.result import SubRun
-from agentkit.engine.trace import MAX_NOTES, Trace
+from agentkit.engine.result import MAX_NOTES, SubRun, Trace
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ToolResult
 from agentkit.tools.execution.call_tools import ToolFinished

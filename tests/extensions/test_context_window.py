@@ -12,8 +12,17 @@ from pathlib import Path
 import pytest
 
 from agentkit import ContextWindow, DefinitionError, JsonAgent, Limits, ModelError, Session, ToolRegistry, tool
-from agentkit.core.labels import is_delimited, label_of
-from agentkit.core.messages import ToolCall, Usage, assistant, system, text_of, tool_message, user
+from agentkit.core.messages import (
+    ToolCall,
+    Usage,
+    assistant,
+    is_delimited,
+    label_of,
+    system,
+    text_of,
+    tool_message,
+    user,
+)
 from agentkit.engine.history import check_history
 from agentkit.engine.history.moved import Moved, ShortenedHistory
 from agentkit.engine.history.size import RunningSize, count_characters

@@ -7,7 +7,7 @@ import pytest
 from mail_tools import EVE, read_mail, send
 
 from agentkit import DefinitionError, JsonAgent, Memory, Paused, Session
-from agentkit.core.labels import label_of
+from agentkit.core.messages import label_of
 from agentkit.extensions import memory as chapter
 from agentkit.journal import runs
 from agentkit.testing import ScriptedModel, answer, call

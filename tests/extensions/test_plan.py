@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from agentkit import ContextWindow, JsonAgent, Plan, Session
-from agentkit.acp.updates import UpdateEncoder
+from agentkit.acp.editor_session import UpdateEncoder
 from agentkit.core.flow import Hooks, interpret
 from agentkit.engine.model import AskModel
 from agentkit.events import PlanChanged, PlanStep

@@ -8,7 +8,7 @@ import pytest
 from servers import ANSWER, contents, inside, make_calls, scripted, wait_until_nothing_is_left
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunError
-from agentkit.core.labels import Label
+from agentkit.core.messages import Label
 from agentkit.events import Progress, ServerLogged
 from agentkit.mcp import MCPServer
 from agentkit.testing import ScriptedModel, call

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from untrusted_page import DELIMITER, PAGE, READ_PAGE, TOOLS, converse
 
 from agentkit import tool
-from agentkit.core.labels import change_delimited, delimit, is_delimited, new_delimiter_id, remove_delimiters
+from agentkit.core.messages import change_delimited, delimit, is_delimited, new_delimiter_id, remove_delimiters
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.testing import call
 

@@ -12,8 +12,7 @@ from one_policy import drive_here
 from stacked_runs import flow_of
 
 from agentkit import JsonAgent, JsonTool, Paused, RunContext, ToolError, ToolRegistry, tool
-from agentkit.core.labels import label_of
-from agentkit.core.messages import user
+from agentkit.core.messages import label_of, user
 from agentkit.events import ApprovalAsked
 from agentkit.policies.approval import approve
 from agentkit.policies.long_results import TruncatedResults

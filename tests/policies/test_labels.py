@@ -7,8 +7,21 @@ import pytest
 from mail_tools import MAIL, read_mail, send
 
 from agentkit import JsonAgent, JsonTool, Limits, Paused, RunContext, Session, ToolRegistry, tool
-from agentkit.core.labels import DEVELOPER, TRUSTED, UNKNOWN, USER, Label, join_labels, label_of, with_label
-from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
+from agentkit.core.messages import (
+    DEVELOPER,
+    TRUSTED,
+    UNKNOWN,
+    USER,
+    Label,
+    ToolCall,
+    assistant,
+    join_labels,
+    label_of,
+    system,
+    tool_message,
+    user,
+    with_label,
+)
 from agentkit.journal import runs
 from agentkit.models.litellm.requests import prepare_messages
 from agentkit.policies import Destination

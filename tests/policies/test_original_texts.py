@@ -4,7 +4,7 @@ import pytest
 from guarded_turns import Guarded
 
 from agentkit import JsonAgent, tool
-from agentkit.core.labels import Label
+from agentkit.core.messages import Label
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.testing import ScriptedModel, answer, call
 

@@ -10,8 +10,7 @@ import pytest
 from untrusted_page import PAGE, converse, send_mail
 
 from agentkit import JsonTool, tool
-from agentkit.core.labels import TRUSTED, Label
-from agentkit.core.messages import ToolCall, assistant, tool_message, user
+from agentkit.core.messages import TRUSTED, Label, ToolCall, assistant, tool_message, user
 from agentkit.policies import Plain
 from agentkit.policies.taint.origins import Origins
 from agentkit.testing import call

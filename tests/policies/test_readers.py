@@ -11,8 +11,7 @@ from stacked_runs import flow_of
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, RunContext, tool
 from agentkit.core.ask_person import Person
-from agentkit.core.labels import label_of
-from agentkit.core.messages import user
+from agentkit.core.messages import label_of, user
 from agentkit.events import ApprovalAsked
 from agentkit.policies import Destination
 from agentkit.policies.approval import approve

@@ -11,7 +11,7 @@ from pydantic import BaseModel, HttpUrl
 
 from agentkit import Document, JsonAgent, JsonTool, Limits, Paused, RunContext, Session, ToolError, tool
 from agentkit.core.ask_person import Person
-from agentkit.core.labels import Label, label_of
+from agentkit.core.messages import Label, label_of
 from agentkit.journal import runs
 from agentkit.testing import ScriptedModel, answer, call, calls
 

@@ -12,8 +12,7 @@ from pydantic import BaseModel, Field
 
 from agentkit import JsonAgent, JsonTool, LimitExceeded, ModelError, NoAnswer, ToolRegistry
 from agentkit.core.messages import assistant, calls_of, user
-from agentkit.engine.model import Reply, TextDelta, ToolCallDelta
-from agentkit.engine.partial_answer import AnswerForming
+from agentkit.engine.model import AnswerForming, Reply, TextDelta, ToolCallDelta
 from agentkit.models import LiteLLMModel, Request
 from agentkit.models.led import lead_request
 from agentkit.policies.text_tool_mode import SchemaCallModel, SchemaModeUsed, read_call_object

@@ -10,8 +10,7 @@ from untrusted_page import DELIMITER, DONE, PAGE, READ_PAGE, TOOLS, converse, re
 from agentkit import JsonTool, Paused, ToolRegistry, tool
 from agentkit.core.errors import DefinitionError
 from agentkit.core.flow import apply_policies, around, ask
-from agentkit.core.labels import TRUSTED, delimit
-from agentkit.core.messages import ToolCall, assistant, tool_message, user
+from agentkit.core.messages import TRUSTED, ToolCall, assistant, delimit, tool_message, user
 from agentkit.engine.loop import agent_loop
 from agentkit.events import ApprovalAsked
 from agentkit.policies.approval import approve

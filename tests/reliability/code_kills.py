@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agentkit import CodeMode, JsonAgent, Session, tool
 from agentkit.journal import runs
-from agentkit.sessions.journal.location import ConversationBusy
+from agentkit.sessions.journal.store import ConversationBusy
 from agentkit.testing import ScriptedModel, answer, call
 
 MEMORY = Path("/dev/shm")

@@ -14,8 +14,7 @@ import pytest
 
 from agentkit import DefinitionError, JsonAgent, RunError, Session, Usage, journal
 from agentkit.core.errors import Paused
-from agentkit.core.labels import DEVELOPER
-from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
+from agentkit.core.messages import DEVELOPER, ToolCall, assistant, pending_calls, system, tool_message, user
 from agentkit.core.pending import digest_call
 from agentkit.core.private_files import write_atomically
 from agentkit.engine.history import check_history

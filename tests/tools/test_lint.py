@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, create_model
 
 import agentkit_tools
 from agentkit import JsonAgent, JsonTool, ToolExecutor, ToolRegistry, tool
-from agentkit.core.labels import Destination
+from agentkit.core.messages import Destination
 from agentkit.tools.lint import LintFinding, estimate_tokens, lint
 
 

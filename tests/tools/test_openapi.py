@@ -13,7 +13,7 @@ from timing import takes_at_most
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry
 from agentkit.cli import main
-from agentkit.core.labels import remove_delimiters
+from agentkit.core.messages import remove_delimiters
 from agentkit.http import settings
 from agentkit.testing import ScriptedModel, answer, call
 

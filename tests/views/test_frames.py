@@ -9,7 +9,7 @@ from rich.console import Console
 
 import agentkit
 from agentkit import JsonAgent, JsonTool, Paused, Session
-from agentkit.acp.updates import UpdateEncoder
+from agentkit.acp.editor_session import UpdateEncoder
 from agentkit.extend import (
     LiveView,
     Remark,

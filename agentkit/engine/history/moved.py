@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...core.labels import change_delimited, remove_delimiters
-from ...core.messages import Message, calls_of, text_of, user
+from ...core.messages import Message, calls_of, change_delimited, remove_delimiters, text_of, user
 from ...tools.ranking import list_stems
 from .size import RunningSize, count_characters
 

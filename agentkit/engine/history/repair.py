@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from ...core.labels import DEVELOPER, UNKNOWN, label_of, with_label
-from ...core.messages import Message, ToolCall, tool_message, user
+from ...core.messages import DEVELOPER, UNKNOWN, Message, ToolCall, label_of, tool_message, user, with_label
 from ...core.portable import find_flaw, to_json_value
 from .tool_calls import (
     ALTERNATING,

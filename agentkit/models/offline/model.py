@@ -10,8 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Seque
 from typing import Any, NamedTuple
 
 from ...core.errors import ModelError
-from ...core.labels import remove_delimiters
-from ...core.messages import Message, ToolCall, assistant, calls_of, text_of
+from ...core.messages import Message, ToolCall, assistant, calls_of, remove_delimiters, text_of
 from ...core.parts import describe_part, parts_of
 from ...engine.history.tool_calls import normalize_reply
 from ...engine.model import Delta, Reply, Request, split_deltas

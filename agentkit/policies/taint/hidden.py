@@ -22,20 +22,23 @@ from typing import Any, Literal, TypeAlias
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import Effect, Flow, Policy, ask, interpret
-from ...core.labels import (
+from ...core.messages import (
     TRUSTED,
     UNKNOWN,
     CallOrigin,
     Content,
     Destination,
     Label,
+    Message,
     Plain,
+    ReferencedValue,
+    ToolCall,
     join_labels,
     join_readers,
     label_of,
     remove_delimiters,
+    text_of,
 )
-from ...core.messages import Message, ReferencedValue, ToolCall, text_of
 from ...core.pending import UntrustedValue, digest_call
 from ...core.portable import truncate
 from ...engine.model import AskModel
@@ -58,7 +61,7 @@ from .origins import (
     iterate_values,
     name_keeper,
 )
-from .readers import explain, find_outsiders, find_recipients
+from .policy import explain, find_outsiders, find_recipients
 
 MAX_FIELDS_SHOWN = 20
 _PATH = r"#\d+(?:\.\w+)*(?:\[\w{3,40}\])?"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ...core.labels import (
+from ...core.messages import (
     DEVELOPER,
     TRUSTED,
     UNKNOWN,
@@ -21,12 +21,15 @@ from ...core.labels import (
     Content,
     Destination,
     Label,
+    Message,
     Role,
+    calls_of,
     join_readers,
     label_of,
     remove_delimiters,
+    text_of,
+    tool_names,
 )
-from ...core.messages import Message, calls_of, text_of, tool_names
 from ...core.pending import UntrustedValue
 from ...core.portable import truncate
 from ...tools.execution.call import ANSWER_RESULT

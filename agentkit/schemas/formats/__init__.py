@@ -8,17 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from ...core.errors import DefinitionError
-from ...core.hints import suggest
+from ...core.errors import DefinitionError, suggest
 from .. import JsonSchema, inline
 from ..references import collect_definitions
 from .anthropic import to_anthropic
-from .declaration import Declaration, Format, Loss, RenderedTool
+from .declaration import Declaration, Format, Loss, RenderedTool, tidy
 from .gemini import to_gemini
 from .mcp import to_mcp
 from .openai import to_openai, to_openai_strict, to_response_format, to_responses
 from .plain import to_plain
-from .rewriting import tidy
 
 __all__ = ["FORMATS", "Declaration", "Format", "Loss", "References", "RenderedTool", "find_format", "render"]
 

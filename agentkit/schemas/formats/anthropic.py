@@ -7,8 +7,7 @@ the whole request (anthropics/claude-code#79418, ComposioHQ/composio#3500).
 
 import re
 
-from .declaration import Declaration, Loss, RenderedTool
-from .rewriting import alias_names, rewrite
+from .declaration import Declaration, Loss, RenderedTool, alias_names, rewrite
 from .structure import make_object_root, make_portable
 
 ANTHROPIC_PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")

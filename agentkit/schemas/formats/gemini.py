@@ -12,8 +12,19 @@ import re
 from math import ceil, floor
 
 from .. import JsonSchema, inline
-from .declaration import Declaration, Loss, RenderedTool
-from .rewriting import CONDITIONS, LISTED, VALIDATED, Node, alias_names, as_json, describe_keyword, rewrite
+from .declaration import (
+    CONDITIONS,
+    LISTED,
+    VALIDATED,
+    Declaration,
+    Loss,
+    Node,
+    RenderedTool,
+    alias_names,
+    as_json,
+    describe_keyword,
+    rewrite,
+)
 from .structure import flatten, make_object_root, make_portable, types_of, unroll
 
 GEMINI_PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")

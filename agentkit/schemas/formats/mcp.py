@@ -9,8 +9,7 @@ from typing import Any
 
 from ..references import inline
 from ..walk import JsonSchema
-from .declaration import Declaration, Loss, RenderedTool
-from .rewriting import tidy
+from .declaration import Declaration, Loss, RenderedTool, tidy
 from .structure import dereference_root, make_answer_root
 
 RESULT = "result"

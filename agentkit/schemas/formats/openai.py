@@ -18,8 +18,7 @@ from functools import partial
 from typing import Any
 
 from .. import JsonSchema, iter_children
-from .declaration import Declaration, Loss, RenderedTool
-from .rewriting import CONDITIONS, ROOT, VALIDATED, Node, rewrite
+from .declaration import CONDITIONS, ROOT, VALIDATED, Declaration, Loss, Node, RenderedTool, rewrite
 from .structure import flatten, make_answer_root, make_object_root, make_portable, types_of
 
 STRICT_KEYWORDS = frozenset({

@@ -2,8 +2,7 @@
 
 from copy import deepcopy
 
-from .declaration import Declaration, Loss, RenderedTool
-from .rewriting import ROOT
+from .declaration import ROOT, Declaration, Loss, RenderedTool
 
 
 def to_plain(declaration: Declaration) -> RenderedTool:

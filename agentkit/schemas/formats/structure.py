@@ -17,14 +17,14 @@ from itertools import count
 from typing import Any
 
 from .. import JsonSchema
-from .declaration import Loss
-from .rewriting import (
+from .declaration import (
     CONDITIONS,
     LISTED,
     MAX_KEYWORD_CHARS,
     ROOT,
     SILENT,
     VALIDATED,
+    Loss,
     Node,
     as_json,
     map_schemas,

@@ -1,8 +1,5 @@
 from .cost_sums import CostSum as CostSum
 from .cost_sums import costs as costs
-from .location import Journal as Journal
-from .location import JournalError as JournalError
-from .location import LeaseLost as LeaseLost
 from .maintenance import JournaledRun as JournaledRun
 from .maintenance import delete as delete
 from .maintenance import find as find
@@ -12,3 +9,6 @@ from .maintenance import runs as runs
 from .maintenance import show as show
 from .run_info import RunInfo as RunInfo
 from .search import FoundConversation as FoundConversation
+from .store import Journal as Journal
+from .store import JournalError as JournalError
+from .store import LeaseLost as LeaseLost

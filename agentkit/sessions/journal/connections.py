@@ -10,9 +10,8 @@ from importlib import import_module
 from typing import cast
 from weakref import WeakSet
 
-from .location import Place, Sync, absolute_place, is_url, without_scheme
 from .sqlite import SqliteStore, SqlStore
-from .store import Store
+from .store import Place, Store, Sync, absolute_place, is_url, without_scheme
 
 POSTGRES = "agentkit.sessions.journal.postgres"
 """The module that needs psycopg."""

@@ -9,10 +9,9 @@ from urllib.parse import unquote
 from ...core.messages import Usage
 from ..records import RunEntry, Step, StepBegun, StepEnded, fold
 from .connections import opened_store
-from .location import Place
 from .maintenance import DEFAULT_PATH
 from .run_info import RUNS_PER_QUERY
-from .store import Store, reading
+from .store import Place, Store, reading
 
 SumKind: TypeAlias = Literal["user", "tool", "model"]
 WITHOUT_CALLS = "(answer)"

@@ -20,7 +20,7 @@ from ...core.errors import DefinitionError, RunError
 from ...core.lazy_names import clean_ups, display_with
 from ...core.masking import mask, masked_repr
 from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool_message
-from ...engine.trace import Span, Trace
+from ...engine.result import Span, Trace
 from ...policies.long_results import TruncatedResults
 from ...tools.results.result_text import render_text
 from ..records import (
@@ -41,12 +41,12 @@ from ..records import (
     fold,
 )
 from .connections import opened_store
-from .location import ConversationBusy, Journal, JournalError, Place, is_url, show_place
 from .run_info import (
     RUNS_PER_QUERY,
     RunInfo,
     RunRecords,
     begun_calls,
+    decode_setup,
     find_entry,
     find_run,
     inner_runs,
@@ -58,9 +58,22 @@ from .run_info import (
     with_inner_runs,
 )
 from .search import FoundConversation, check_tags, find_in
-from .setup import decode_setup
 from .sqlite import SqlStore
-from .store import DAMAGE, RunFilter, Store, check_free, damage_error, encode_json, reading
+from .store import (
+    DAMAGE,
+    ConversationBusy,
+    Journal,
+    JournalError,
+    Place,
+    RunFilter,
+    Store,
+    check_free,
+    damage_error,
+    encode_json,
+    is_url,
+    reading,
+    show_place,
+)
 from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
 
 HANDOFF_PREFIX = "The conversation is handed over to "

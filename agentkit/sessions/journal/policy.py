@@ -29,8 +29,8 @@ from ...tools.registry import ToolRegistry
 from ...tools.roles import runs_agent
 from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
-from .location import JournalError
 from .run_info import has_key, preset_result, restore_result
+from .store import JournalError
 from .writer import JournalWriter, StoredAnswer, Uncertain
 
 NOT_RECORDED = ExceptionInfo(

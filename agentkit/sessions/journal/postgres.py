@@ -20,7 +20,6 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ...core.errors import ExceptionInfo
-from .location import MISSING_REMEDY, JournalError, Sync
 from .sqlite import (
     APPLICATION_ID,
     CHECK_CUT,
@@ -34,7 +33,7 @@ from .sqlite import (
     digest_texts,
     migrations_from,
 )
-from .store import Lease
+from .store import MISSING_REMEDY, JournalError, Lease, Sync
 
 SCHEMA = "agentkit"
 COLUMN_TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}

@@ -11,8 +11,7 @@ from ...core.errors import DefinitionError
 from ...core.masking import mask
 from ...core.messages import Message, calls_of, text_of
 from ..records import ConversationTagged, ConversationTitled, fold
-from .location import JournalError
-from .store import DAMAGE, RunFilter, Store, reading
+from .store import DAMAGE, JournalError, RunFilter, Store, reading
 
 MAX_INDEXED_CHARS = 100_000
 """Characters of a message whose words are found."""

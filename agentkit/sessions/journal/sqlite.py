@@ -43,9 +43,20 @@ from ..records import (
     cut_digest,
     digest,
 )
-from .location import MISSING_REMEDY, JournalError, LeaseLost, Place, Sync, show_place
 from .search import SearchHit, searchable_text
-from .store import ALL_RUNS, Lease, RunFilter, damage_error, make_busy_error
+from .store import (
+    ALL_RUNS,
+    MISSING_REMEDY,
+    JournalError,
+    Lease,
+    LeaseLost,
+    Place,
+    RunFilter,
+    Sync,
+    damage_error,
+    make_busy_error,
+    show_place,
+)
 
 if sys.platform != "win32":
     import fcntl

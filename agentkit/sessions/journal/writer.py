@@ -37,10 +37,18 @@ from ..records import (
     step_digest,
 )
 from .connections import close_store, open_store
-from .location import ConversationBusy, Journal, JournalError, LeaseLost, show_place
-from .run_info import RunInfo, begun_calls, inner_runs, outcome_of, read_run_records, time_and_calls, usage_of
-from .setup import Setup, decode_setup
-from .store import Lease, Store, encode_json
+from .run_info import (
+    RunInfo,
+    Setup,
+    begun_calls,
+    decode_setup,
+    inner_runs,
+    outcome_of,
+    read_run_records,
+    time_and_calls,
+    usage_of,
+)
+from .store import ConversationBusy, Journal, JournalError, Lease, LeaseLost, Store, encode_json, show_place
 
 Uncertain: TypeAlias = Callable[[ToolCall], Any] | Literal["ask"] | None
 """Decide about a call whose outcome is unknown: True repeats it, a value is its result, None or False informs the model

@@ -18,11 +18,9 @@ from ...core.masking import mask_json
 from ...core.messages import Message, Usage, calls_of, system
 from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
-from ..journal.location import JournalError
 from ..journal.maintenance import subtract_usage
-from ..journal.run_info import RunRecords, usage_in
-from ..journal.setup import Setup, decode_setup
-from ..journal.store import DAMAGE
+from ..journal.run_info import RunRecords, Setup, decode_setup, usage_in
+from ..journal.store import DAMAGE, JournalError
 from ..records import (
     Exchange,
     FileBegun,

@@ -30,12 +30,21 @@ from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
 from ..journal.connections import opened_store
-from ..journal.location import Journal, Place, show_place
 from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
 from ..journal.policy import WriteJournal
-from ..journal.run_info import find_entry, preset_result, read_run_records, restore_result, to_run_info, value_of
-from ..journal.setup import compare_messages, compare_values, list_changes, schemas_of
-from ..journal.store import DAMAGE, Store, encode_json, reading
+from ..journal.run_info import (
+    compare_messages,
+    compare_values,
+    find_entry,
+    list_changes,
+    preset_result,
+    read_run_records,
+    restore_result,
+    schemas_of,
+    to_run_info,
+    value_of,
+)
+from ..journal.store import DAMAGE, Journal, Place, Store, encode_json, reading, show_place
 from ..journal.writer import JournalWriter
 from ..records import (
     ConversationNamed,

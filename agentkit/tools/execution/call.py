@@ -15,9 +15,8 @@ from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import AgentPath, Make, ParentCall, RunContext, enclosed, enclosing
 from ...core.errors import ExceptionInfo, Paused, ToolError
 from ...core.flow import WarningEvent
-from ...core.labels import DEVELOPER, TRUSTED, CallOrigin, Label
 from ...core.masking import mask
-from ...core.messages import Message, ToolCall, tool_message
+from ...core.messages import DEVELOPER, TRUSTED, CallOrigin, Label, Message, ToolCall, tool_message
 from ...core.parts import Part
 from ...core.pending import CallQuestions, InputRequired, UntrustedValue
 from ...core.portable import to_valid_text

@@ -19,8 +19,7 @@ from typing import Any, cast
 
 from ...core.errors import ToolError
 from ...core.portable import truncate
-from .addresses import Target, parse_url, resolve_target
-from .fetch_settings import FetchSettings
+from .addresses import FetchSettings, Target, parse_url, resolve_target
 
 MAX_CONNECT_SECONDS = 5.0
 """Time for one of a host's several addresses."""

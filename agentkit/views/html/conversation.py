@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape, unescape
 from typing import Any
 
-from ...core.labels import is_delimited, remove_delimiters
+from ...core.messages import is_delimited, remove_delimiters
 from ...core.parts import Audio, Document, Image, data_url_of, describe_part, parts_of, read_part
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.final_answer import FINAL_ANSWER

@@ -15,9 +15,8 @@ from difflib import SequenceMatcher
 from typing import Any, Protocol
 from zlib import crc32
 
-from ...core.labels import remove_delimiters
 from ...core.masking import mask, mask_data
-from ...core.messages import Usage
+from ...core.messages import Usage, remove_delimiters
 from ...core.pending import DECIDE_HINT, WAITS_TITLE, Pending, list_waiting, suggest_answers
 from ...core.portable import to_canonical_text
 from ..history import Data

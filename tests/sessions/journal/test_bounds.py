@@ -23,7 +23,7 @@ from agentkit.journal import Journal, JournalError, RunInfo, fork, runs, show
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.maintenance import find_problems, salvage
-from agentkit.sessions.journal.setup import Setup
+from agentkit.sessions.journal.run_info import Setup
 from agentkit.sessions.journal.sqlite import COLUMNS
 from agentkit.sessions.journal.writer import JournaledConversation, JournalWriter
 from agentkit.sessions.session import find_conversation

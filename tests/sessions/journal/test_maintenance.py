@@ -8,8 +8,8 @@ from agentkit import DefinitionError, JsonAgent, Session, tool
 from agentkit.core.messages import pending_calls
 from agentkit.journal import Journal, JournalError, delete, prune, runs, show
 from agentkit.sessions.journal.connections import close_idle_stores, opened_store
-from agentkit.sessions.journal.location import ConversationBusy
 from agentkit.sessions.journal.maintenance import delete_conversation
+from agentkit.sessions.journal.store import ConversationBusy
 from agentkit.sessions.journal.writer import JournaledConversation
 from agentkit.testing import ScriptedModel, answer, call
 

@@ -16,7 +16,7 @@ from agentkit import Session, tool
 from agentkit.extend import list_conversations, rename_conversation
 from agentkit.journal import JournalError, export, runs, show
 from agentkit.sessions.journal.connections import opened_store
-from agentkit.sessions.journal.setup import schemas_of
+from agentkit.sessions.journal.run_info import schemas_of
 from agentkit.sessions.journal.sqlite import SCHEMA_VERSION, SqliteStore
 from agentkit.testing import answer
 

@@ -18,9 +18,9 @@ from waiting import HANGS
 from agentkit import DefinitionError, JsonAgent, Session, tool
 from agentkit.journal import Journal, JournalError, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
-from agentkit.sessions.journal.location import LeaseLost
 from agentkit.sessions.journal.postgres import PostgresStore
 from agentkit.sessions.journal.sqlite import SCHEMA_VERSION
+from agentkit.sessions.journal.store import LeaseLost
 from agentkit.testing import ScriptedModel, answer, call
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ from stores import patch_append, shorten_waits
 from waiting import wait_until
 
 from agentkit.sessions.journal.connections import open_store, opened_store
-from agentkit.sessions.journal.location import ConversationBusy, JournalError
+from agentkit.sessions.journal.store import ConversationBusy, JournalError
 
 ADD_ROW = ("INSERT INTO setups VALUES (?, '')", ("a",))
 ADD_ELSEWHERE = """

@@ -12,12 +12,11 @@ import pytest
 
 from agentkit import JsonAgent, Limits, RunError, Session, Usage, tool
 from agentkit.core.errors import ModelError
-from agentkit.core.labels import is_delimited, label_of
-from agentkit.core.messages import user
+from agentkit.core.messages import is_delimited, label_of, user
 from agentkit.engine.loop import CANCELLED
 from agentkit.extend import fold, from_line
 from agentkit.journal import export, runs
-from agentkit.sessions.journal.setup import schemas_of
+from agentkit.sessions.journal.run_info import schemas_of
 from agentkit.testing import Recording, ReplayDiffers, ScriptedModel, answer, call, calls
 
 OLD = Path(__file__).parent / "old"
