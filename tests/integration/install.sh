@@ -36,8 +36,10 @@ install_templates() {
     rm -rf "$cache/source"
 }
 
-# The tasks of BFCL and the sources of their functions; the package is not installed.
+# The tasks of BFCL and the sources of their functions; the package is not installed, what its checkers import is.
 install_tasks() {
+    [ -d "$cache/bfcl" ] || "${pip[@]}" install --quiet --target "$cache/bfcl" --no-deps --requirement ../../benchmarks/requirements-bfcl.txt ||
+        echo "missing: the packages of benchmarks/requirements-bfcl.txt"
     ls "$cache"/bfcl_eval-*.whl >/dev/null 2>&1 || "${pip[@]}" download --quiet --no-deps --dest "$cache" bfcl-eval==2026.3.23 ||
         echo "missing: the package bfcl-eval"
 }
