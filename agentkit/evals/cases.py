@@ -26,7 +26,9 @@ MATCHERS = ("equals", "contains", "pattern", "one_of", "schema")
 ANSWER_KEYS = (*MATCHERS, "judge", "rubric", "model")
 LIMITS = ("steps", "tool_calls", "tokens", "seconds", "dollars")
 """What the limits of a case may name, as `agentkit.Limits` does."""
-USER_KEYS = ("instruction", "model", "turns")
+USER_KEYS = ("instruction", "function", "model", "turns")
+FUNCTION_KEYS = (("answer", "judge"), ("user", "function"))
+"""Keys, and what is a function there: `file.py:name` in a file."""
 DEFAULT_TURNS = 10
 """Queries of a simulated user in a conversation."""
 FILE_KEYS = ("defaults", "cases")
@@ -69,8 +71,9 @@ class Case:
             parameter, the `Attempt`; it returns False or raises `ValueError` or `AssertionError` for a wrong answer.
             In a file it is `checks.py:function`, beside the file.
         limits: The most that a trial may take, with the keys "steps", "tool_calls", "tokens", "seconds", "dollars".
-        user: What the user says next: texts, one after each answer; or a simulated user, a mapping with `instruction`
-            (who the user is and wants), `model`, and `turns` (10 by default), which ends the conversation itself.
+        user: What the user says next: texts, one after each answer; or a simulated user, which ends the conversation
+            itself: a mapping with `instruction` (who the user is and wants) and `model`, or with `function`, which gets
+            the `Attempt` and returns the next text, None at the end; and with `turns` (10 by default).
         approve: How calls that need an approval are decided; without it they pause the run, which fails the trial.
 
     Raises:
@@ -100,7 +103,7 @@ class Case:
     @property
     def asks_judge(self) -> str:
         """The key for which a model is needed that the case does not name; "" without one."""
-        if isinstance(self.user, Mapping) and not self.user.get("model"):
+        if isinstance(self.user, Mapping) and not (self.user.get("model") or self.user.get("function")):
             return "user"
         is_judged = isinstance(self.answer, Mapping) and "rubric" in self.answer
         return "answer.rubric" if is_judged and not self.answer.get("model") else ""
@@ -193,10 +196,11 @@ def _read_case(entry: Any, defaults: Mapping[str, Any], folder: Path, number: in
         values = {**defaults, **entry}
         if "query" not in values:
             raise DefinitionError(f"{label}it has no query. Write query: ...")
-        answer = values.get("answer")
-        if isinstance(answer, Mapping) and isinstance(answer.get("judge"), str):
-            with placed(f"{label}answer.judge"):
-                values["answer"] = {**answer, "judge": _load_object(answer["judge"], folder)}
+        for key, part in FUNCTION_KEYS:
+            given = values.get(key)
+            if isinstance(given, Mapping) and isinstance(given.get(part), str):
+                with placed(f"{label}{key}.{part}"):
+                    values[key] = {**given, part: _load_object(given[part], folder)}
         return Case(**values)
 
 
@@ -307,7 +311,7 @@ def _check_schema(value: Any, place: str) -> None:
         raise DefinitionError(f"{place}: it is no JSON Schema: {error.message}. Correct it.") from None
 
 
-def _check_judge(value: Any, place: str) -> None:
+def _check_function(value: Any, place: str) -> None:
     if not callable(value):
         raise DefinitionError(f"{place}: expected a function, got {value!r:.60}. In a file, write checks.py:function.")
 
@@ -322,7 +326,7 @@ EXPECTED_CHECKS: Mapping[str, Callable[[Any, str], None]] = {
     "pattern": _check_pattern,
     "one_of": _check_one_of,
     "schema": _check_schema,
-    "judge": _check_judge,
+    "judge": _check_function,
     "rubric": _check_text,
 }
 """The checks of what stands under a key of an expected value."""
@@ -343,7 +347,12 @@ def _check_limits(limits: Any) -> None:
 
 def _check_user(user: Mapping[str, Any]) -> None:
     _check_keys(user, USER_KEYS, "user: ", {})
-    _check_text(user.get("instruction"), "user.instruction")
+    if "function" not in user:
+        _check_text(user.get("instruction"), "user.instruction")
+    else:
+        _check_function(user["function"], "user.function")
+        if other := next((key for key in ("instruction", "model") if key in user), ""):
+            raise DefinitionError(f"user: {other} and function exclude each other. Write one of them.")
     turns = user.get("turns", DEFAULT_TURNS)
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
         raise DefinitionError(f"user.turns: expected an integer >= 1, got {turns!r:.60}.")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
-from inspect import signature
+from inspect import iscoroutinefunction, signature
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack
 
@@ -35,6 +35,7 @@ from ..extend import (
     iterate_concurrently,
     mask,
     run_coroutine,
+    run_in_thread,
     runs,
     suggest,
 )
@@ -339,11 +340,15 @@ class _Evaluation:
             return user[turn - 1] if turn <= len(user) else None
         if turn >= user.get("turns", DEFAULT_TURNS):
             return None
-        said = [{"user": query, "assistant": answer} for query, answer in attempt.said]
-        helper = self._helper(user.get("model"), UserMessage, USER_INSTRUCTION)
         try:
+            if "function" in user:
+                return await _call_user(user["function"], attempt)
+            said = [{"user": query, "assistant": answer} for query, answer in attempt.said]
+            helper = self._helper(user.get("model"), UserMessage, USER_INSTRUCTION)
             message = await _ask(helper, {"instruction": user["instruction"], "conversation": said})
-        except RunError as error:  # its result does not belong to the trial
+        except DefinitionError:
+            raise
+        except Exception as error:  # its result does not belong to the trial
             raise RunError(f"the simulated user failed: {type(error).__name__}: {error}") from error
         return None if message.is_over or not message.text.strip() else message.text
 
@@ -367,6 +372,14 @@ class _Evaluation:
                 model=model, answer=answer, description=description, max_steps=HELPER_STEPS, memory=False
             )
         return self._helpers[key]
+
+
+async def _call_user(function: Callable[[Attempt], Any], attempt: Attempt) -> str | None:
+    """Return what a function says as the user, None at the end.  An async function is awaited."""
+    said = await function(attempt) if iscoroutinefunction(function) else await run_in_thread(partial(function, attempt))
+    if said is not None and not (isinstance(said, str) and said.strip()):
+        raise ValueError(f"expected a text, or None at the end, got {said!r:.60}")
+    return said
 
 
 async def _ask(helper: JsonAgent[Any], about: Mapping[str, Any]) -> Any:

@@ -93,6 +93,11 @@ def test_json_and_python_have_the_same_cases(tmp_path):
         ("- {query: hi, user: [3.5]}", "user: expected a list of texts"),
         ("- {query: hi, user: {instruction: x, turn: 3}}", "user: unknown key 'turn'. Did you mean 'turns'?"),
         ("- {query: hi, user: {model: x}}", "user.instruction: expected a text, got None"),
+        ("- {query: hi, user: {function: speak}}", "user.function: expected file.py:name, got 'speak'"),
+        (
+            "- {query: hi, user: {function: judges.py:short, instruction: x}}",
+            "user: instruction and function exclude each other. Write one of them.",
+        ),
         ("- {query: hi, user: {instruction: x, turns: 0}}", "user.turns: expected an integer >= 1, got 0"),
         ("- {query: hi, approve: perhaps}", "approve: expected true or false, got 'perhaps'"),
     ],

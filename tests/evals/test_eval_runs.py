@@ -129,6 +129,37 @@ def test_a_simulated_user_that_fails_is_named_and_its_use_is_not_counted(run):
     assert (trial.steps, trial.usage.requests, trial.answer) == (1, 1, "Tea or coffee?")
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_function_speaks_as_the_user_until_it_returns_none(run, is_async):
+    def speak(attempt):
+        assert attempt.said[-1][1] == attempt.answer
+        return {"Tea or coffee?": "Tea.", "How many?": "Two."}.get(attempt.answer)
+
+    async def aspeak(attempt):
+        await asyncio.sleep(0)
+        return speak(attempt)
+
+    model = ScriptedModel([answer("Tea or coffee?"), answer("How many?"), answer("7.00")])
+    case = {"query": "What does it cost?", "user": {"function": aspeak if is_async else speak}, "answer": "7.00"}
+    (trial,) = run(JsonAgent(price_of, model=model), [case]).trials
+    assert (trial.failures, trial.steps) == ([], 3)
+    assert [request.messages[-1]["content"] for request in model.requests] == ["What does it cost?", "Tea.", "Two."]
+
+
+@pytest.mark.parametrize(
+    ("speak", "text"),
+    [
+        (lambda _: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda _: 7, "expected a text, or None at the end, got 7"),
+    ],
+)
+def test_a_function_that_cannot_speak_is_named(run, speak, text):
+    case = {"query": "What does it cost?", "user": {"function": speak}}
+    (trial,) = run(make_agent(answer("Tea or coffee?")), [case]).trials
+    assert trial.error.startswith("RunError: the simulated user failed: ")
+    assert text in trial.error
+
+
 @pytest.mark.parametrize(
     ("approve", "text"), [(True, "4.0 euros of A"), (False, "Denied"), (None, "Paused: 1 of the model's calls waits")]
 )
