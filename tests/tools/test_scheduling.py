@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 
 import pytest
 from hanging_tools import PATIENCE, turn
@@ -9,7 +10,7 @@ from hanging_tools import PATIENCE, turn
 from agentkit import JsonTool, ToolRegistry
 from agentkit.core.flow import drive
 from agentkit.core.threads import FifoLock
-from agentkit.events import ToolFinished
+from agentkit.events import ToolFinished, ToolStarted
 
 CALLS = [("work", f'{{"number": {number}}}') for number in range(4_000)]
 MAX_OVERLAP = 32
@@ -48,7 +49,8 @@ def test_a_turn_of_4000_calls_runs_32_at_a_time(world, is_async):
     tools = ToolRegistry(JsonTool(awork if is_async else work, name="work"))
     results, events = world.drive(turn(tools, *CALLS))
     assert [result.value for result in results] == list(range(4_000))
-    assert len(events) == 8_000
+    kinds = Counter(type(event) for event in events)  # a slow machine also warns that a call blocked the loop
+    assert (kinds[ToolStarted], kinds[ToolFinished]) == (4_000, 4_000)
     assert max(most) == MAX_OVERLAP
     assert max(threads) - before <= MAX_OVERLAP + 4
 
