@@ -5,9 +5,7 @@ nearest pyproject.toml holds defaults for the options of all commands.
 """
 
 import errno
-import re
 import sys
-import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import click
 import agentkit
 
 from .output import INTERRUPTED, exit_code, print_error
-from .targets import PYPROJECT
+from .pyproject import PYPROJECT, read_table
 
 COMMANDS = {
     "run": ("run", "Answer a question with tools."),
@@ -101,7 +99,7 @@ def read_defaults(name: str) -> tuple[dict[str, dict[str, Any]], Path | None]:
     Raises:
         click.UsageError: The file cannot be read, or has a setting that no command has.
     """
-    table, file = _read_table()
+    table, file = read_table()
     known = _options(load_command(name)) if table else {}
     for key in table.keys() - known:
         names = {option for other in COMMANDS for option in _options(load_command(other))}
@@ -115,29 +113,3 @@ def _options(command: click.Command) -> dict[str, str]:
     """Return the names of a command's options: in the table > in click."""
     options = (parameter for parameter in command.params if isinstance(parameter, click.Option))
     return {max(option.opts, key=len).lstrip("-").replace("-", "_"): str(option.name) for option in options}
-
-
-def _read_table() -> tuple[dict[str, Any], Path | None]:
-    here = Path.cwd()
-    file = next((path for folder in (here, *here.parents) if (path := folder / "pyproject.toml").is_file()), None)
-    if file is None:
-        return {}, None
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-        entries = content.get("tool", {}).get("agentkit", {}).items()
-    except (OSError, ValueError, RecursionError, AttributeError) as error:
-        raise click.UsageError(f"{file}: cannot be read: {error}") from error
-    table = {key.replace("-", "_"): value for key, value in entries}
-    if "tools" in table:
-        table["tools"] = _resolve_targets(file.parent, table["tools"])
-    if "mcp" in table:
-        configs = table["mcp"] if isinstance(table["mcp"], list) else [table["mcp"]]
-        table["mcp"] = [str(file.parent / str(config)) for config in configs]
-    return table, file
-
-
-def _resolve_targets(folder: Path, targets: str | list[str]) -> list[str]:
-    """Return the targets of a table with absolute paths; `require_trust` makes its modules importable."""
-    targets = targets.split() if isinstance(targets, str) else targets
-    is_file = re.compile(r"[^:]*\.py(:|$)").match
-    return [str(folder / target) if is_file(target) else target for target in targets]

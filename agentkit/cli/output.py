@@ -15,8 +15,6 @@ import click
 
 import agentkit
 
-from ..extend import escape_unprintable, mask, mask_data
-
 FAILED = 1
 PAUSED = 3
 INTERRUPTED = 130
@@ -43,13 +41,13 @@ def print_run_lines(lines: Iterable[Any]) -> None:
 
 def dump_json(value: Any, indent: int | None = None) -> str:
     """Return data as JSON, with secrets masked, and escapes for all that a terminal would obey."""
-    text = json.dumps(mask_data(value), ensure_ascii=False, indent=indent)
+    text = json.dumps(agentkit.extend.mask_data(value), ensure_ascii=False, indent=indent)
     return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)
 
 
 def print_note(text: str) -> None:
     """Print a note to standard error."""
-    click.echo(_escape_controls(mask(text)), err=True)
+    click.echo(_escape_controls(agentkit.extend.mask(text)), err=True)
 
 
 def print_error(error: BaseException) -> None:
@@ -78,7 +76,7 @@ def exit_code(error: BaseException) -> int:
 
 def _escape_controls(text: str) -> str:
     rows = text.expandtabs(4).split("\n")
-    return "\n".join(row if row.isprintable() else escape_unprintable(row, len(row)) for row in rows)
+    return "\n".join(row if row.isprintable() else agentkit.extend.escape_unprintable(row, len(row)) for row in rows)
 
 
 def follow(agent: "agentkit.JsonAgent[Any]", query: Any, *draw: Callable[[Any], None], **how: Any) -> Any:

@@ -22,9 +22,7 @@ from click.core import ParameterSource
 import agentkit
 
 from ..extend import ContentPart, Query, ask_terminal, escape_unprintable, import_file, open_private, read_file
-
-PYPROJECT = "agentkit.pyproject"
-"""The key of a click context's `meta` for the pyproject.toml that the defaults come from."""
+from .pyproject import PYPROJECT
 
 
 def require_trust(file: Path, targets: Sequence[str], ask: Callable[[str], str] = ask_terminal) -> None:
