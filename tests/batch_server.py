@@ -9,7 +9,7 @@ import email.policy
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -56,6 +56,7 @@ class BatchServer:
         fates: What becomes of the first lines with a custom id, in order: "expired", or a status; by query.
         faults: For paths ("POST /v1/batches"), what is done to the next requests: "drop before", "drop after" or a status.
         lines: All lines that were submitted, in order.
+        file_states: The states of files before they are processed.
     """
 
     def __init__(self, answer: Callable[[dict[str, Any]], Answer] = look_twice, polls: int = 2) -> None:
@@ -64,6 +65,7 @@ class BatchServer:
         self.fates: dict[str, list[Any]] = {}
         self.faults: dict[str, list[Any]] = {}
         self.files: dict[str, bytes] = {}
+        self.file_states: list[str] = []
         self.batches: dict[str, dict[str, Any]] = {}
         self.lines: list[dict[str, Any]] = []
         self.requests: Counter[str] = Counter()
@@ -71,19 +73,52 @@ class BatchServer:
         self.lock = threading.RLock()
         self.asked: Callable[[str], None] = lambda _: None
 
+    def take_fault(self, what: str) -> Any:
+        """Return what is done to a request, if anything."""
+        faults = self.faults.get(what)
+        return faults.pop(0) if faults else None
+
+    def route(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Any:
+        """Return the answer to a request: bytes, or an object."""
+        match method, path.strip("/").split("/")[1:]:
+            case "POST", ["files"]:
+                head = f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode()
+                form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + body)
+                fields = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
+                assert fields["purpose"].get_content().strip() == "batch"
+                return self.create_file(fields["file"].get_payload(decode=True))
+            case "GET", ["files", name]:
+                return self.file_of(name)
+            case "GET", ["files", name, "content"]:
+                return self.files[name]
+            case "POST", ["batches"]:
+                return self.create_batch(json.loads(body))
+            case "GET", ["batches"]:
+                return self.list_batches(query.get("after"), int(query.get("limit", "20")))
+            case "GET", ["batches", name]:
+                return self.poll(name)
+            case "POST", ["chat", "completions"]:
+                self.live += 1
+                return self.answer(json.loads(body))[1]
+        raise AssertionError(f"{method} {path}")
+
     def create_file(self, content: bytes) -> dict[str, Any]:
         with self.lock:
             name = f"file-{len(self.files)}"
             self.files[name] = content
-            return {
-                "id": name,
-                "object": "file",
-                "bytes": len(content),
-                "created_at": 1,
-                "filename": "lines.jsonl",
-                "purpose": "batch",
-                "status": "processed",
-            }
+            return self.file_of(name)
+
+    def file_of(self, name: str) -> dict[str, Any]:
+        """Return a file without its content; its states before the last one are used up."""
+        return {
+            "id": name,
+            "object": "file",
+            "bytes": len(self.files[name]),
+            "created_at": 1,
+            "filename": "lines.jsonl",
+            "purpose": "batch",
+            "status": self.file_states.pop(0) if self.file_states else "processed",
+        }
 
     def create_batch(self, wanted: dict[str, Any]) -> dict[str, Any]:
         with self.lock:
@@ -171,17 +206,17 @@ def serving(server: BatchServer) -> Iterator[str]:
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length)
             url = urlsplit(self.path)
-            parts = url.path.strip("/").split("/")
-            what = f"{self.command} /{'/'.join(parts[:2])}"
+            what = f"{self.command} /{'/'.join(url.path.strip('/').split('/')[:2])}"
             server.asked(what)
-            fault = server.faults.get(what, []).pop(0) if server.faults.get(what) else None
+            fault = server.take_fault(what)
             if fault == "drop before":
                 self.close_connection = True
                 return
             if isinstance(fault, int):
                 self._send(fault, {"error": {"message": "a fault", "type": "server_error", "code": None}})
                 return
-            found = self._route(parts, parse_qs(url.query), body)
+            query = {key: values[0] for key, values in parse_qs(url.query).items()}
+            found = server.route(self.command, url.path, query, self.headers, body)
             if fault == "drop after":
                 self.close_connection = True
                 return
@@ -189,27 +224,6 @@ def serving(server: BatchServer) -> Iterator[str]:
                 self._send_bytes(200, found, "application/octet-stream")
             else:
                 self._send(200, found)
-
-        def _route(self, parts: list[str], query: dict[str, list[str]], body: bytes) -> Any:
-            match self.command, parts[1:]:
-                case "POST", ["files"]:
-                    head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
-                    form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + body)
-                    fields = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
-                    assert fields["purpose"].get_content().strip() == "batch"
-                    return server.create_file(fields["file"].get_payload(decode=True))
-                case "GET", ["files", name, "content"]:
-                    return server.files[name]
-                case "POST", ["batches"]:
-                    return server.create_batch(json.loads(body))
-                case "GET", ["batches"]:
-                    return server.list_batches(query.get("after", [None])[0], int(query.get("limit", ["20"])[0]))
-                case "GET", ["batches", name]:
-                    return server.poll(name)
-                case "POST", ["chat", "completions"]:
-                    server.live += 1
-                    return server.answer(json.loads(body))[1]
-            raise AssertionError(f"{self.command} {self.path}")
 
         def _send(self, status: int, data: Any) -> None:
             self._send_bytes(status, json.dumps(data).encode(), "application/json")

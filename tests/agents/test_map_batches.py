@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from batch_providers import CREATION, LISTS, MODELS, provider_of
 from batch_server import BatchServer, look_twice, reply_of, serving
 
 from agentkit import Batch, DefinitionError, JsonAgent, ModelError, Result, RunError, tool
@@ -23,6 +24,11 @@ from agentkit.testing import ScriptedModel, answer
 MEMORY = Path("/dev/shm")
 QUERIES = ["ada", "bob", "eve"]
 QUICK = Batch(poll_seconds=0.02)
+PRICES = {
+    "openai": (0.075, 0.3), "azure": (0.075, 0.3), "mistral": (0.075, 0.3), "xai": (1.0, 2.0),
+    "vertex_ai": (0.15, 1.25), "bedrock": (0.55, 2.75),
+}  # fmt: skip
+"""Dollars for a million input and output tokens of a batch."""
 
 
 @pytest.fixture(autouse=True)
@@ -134,12 +140,6 @@ class TestSteps:
         assert agent_of(base, tmp_path).map([], batch=QUICK) == []
         assert server.batches == {}
 
-    @pytest.mark.parametrize("model", ["hosted_vllm/own", "litellm_proxy/own"])
-    def test_other_providers_in_openai_s_form(self, server, base, tmp_path, model):
-        (outcome,) = agent_of(base, tmp_path, model).map(["ada"], batch=QUICK)
-        assert outcome.answer == found("ada")
-        assert (len(server.batches), server.live) == (3, 0)
-
     def test_progress_is_shown_with_counts(self, server, base, tmp_path, capsys):
         agent_of(base, tmp_path).map(QUERIES, batch=QUICK, progress=True)
         shown = capsys.readouterr().err
@@ -181,6 +181,70 @@ class TestFailures:
         assert [outcome.answer for outcome in again] == [found(query) for query in QUERIES]
         assert set(steps_of(server).values()) == {1}, "the second call continues what is left of the first"
         assert len(runs(tmp_path / "runs.db")) == 1
+
+
+@pytest.mark.parametrize("provider", MODELS)
+class TestProviders:
+    @pytest.fixture
+    def agent(self, provider, server, monkeypatch, tmp_path):
+        with provider_of(provider, server, monkeypatch) as account:
+            yield JsonAgent(look, model=MODELS[provider], journal=tmp_path / "runs.db", **account)
+
+    def test_each_step_is_a_batch(self, world, provider, server, agent, tmp_path):
+        outcomes = mapped(world, agent)
+        assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+        assert (len(server.batches), len(server.lines), server.live) == (3, 9, 0)
+        assert set(steps_of(server).values()) == {1}
+        if (prices := PRICES.get(provider)) is not None:
+            assert outcomes[0].usage.cost == pytest.approx(3 * (1000 * prices[0] + 100 * prices[1]) / 1e6)
+
+    @pytest.mark.parametrize("fate", ["expired", 429, 400])
+    def test_a_line_without_a_result_is_repeated_and_a_refused_one_is_not(self, server, agent, fate):
+        server.fates["bob"] = [fate]
+        outcomes = agent.map(QUERIES, batch=QUICK)
+        if fate == 400:
+            assert [getattr(outcome, "kind", None) for outcome in outcomes] == [None, "bad_request", None]
+            assert len(server.batches) == 3
+        else:
+            assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+            assert steps_of(server)["bob", 0] == 2
+            assert len(server.batches) == 4
+
+    def test_a_batch_whose_creation_had_no_answer_is_found_and_not_created_again(self, provider, server, agent):
+        server.faults[CREATION.get(provider, "POST /v1/batches")] = ["drop after", "drop before", 503]
+        outcomes = agent.map(QUERIES, batch=QUICK)
+        assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+        assert set(steps_of(server).values()) == {1}
+        assert len(server.batches) == 3
+
+    def test_a_batch_is_found_behind_many_others_or_the_runs_fail(self, provider, server, agent):
+        def crowd(what: str) -> None:
+            if what in LISTS and len(server.batches) == 1:
+                for number in range(120):
+                    other = server.create_file(server.files[server.batches["batch_0"]["input_file_id"]])
+                    server.batches[f"other-{number}"] = {**server.batches["batch_0"], "id": f"other-{number}"}
+                    server.batches[f"other-{number}"] |= {"input_file_id": other["id"], "metadata": {"name": "other"}}
+
+        server.asked = crowd
+        server.faults[CREATION.get(provider, "POST /v1/batches")] = ["drop after"]
+        outcomes = agent.map(QUERIES, batch=QUICK)
+        if provider == "azure":
+            assert "litellm lists only the newest of 'azure'" in str(outcomes[0])
+            assert len(server.lines) == 3
+        else:
+            assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+            assert set(steps_of(server).values()) == {1}
+
+
+def test_a_batch_begins_when_its_file_is_processed(server, monkeypatch, tmp_path):
+    server.file_states = ["pending", "running"]
+    with provider_of("azure", server, monkeypatch) as account:
+        agent = JsonAgent(look, model=MODELS["azure"], journal=tmp_path / "runs.db", **account)
+        server.asked = lambda what: asked.append((what, len(server.file_states)))
+        asked = []
+        (outcome,) = agent.map(["ada"], batch=QUICK)
+    assert outcome.answer == found("ada")
+    assert next(left for what, left in asked if what == "POST /openai/batches") == 0
 
 
 class TestNames:

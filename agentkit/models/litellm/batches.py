@@ -18,35 +18,27 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from importlib import import_module
-from inspect import signature
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol
 
 from ...core.background import run_coroutine, run_in_thread
 from ...core.errors import DefinitionError, ModelError
-from ...core.masking import mask
 from ...core.messages import Usage
 from ...engine.model import Delta, Reply, Request
+from .batch_forms import EXPIRED, Answer, as_dict, form_of, list_batch_providers, read_error
 from .errors import convert_error
 from .importing import load_litellm
 from .model import LiteLLMModel
 
 LINE_HEADER = "x-agentkit-line"
 """The header that names the line of a request; it is not sent."""
-METADATA_KEY = "agentkit"
-"""The key of a batch's metadata with our own id."""
-_UNREADABLE = {"bedrock"}
-"""Providers whose results litellm does not turn into OpenAI's form."""
-_IN_OPENAI_FORM = {"vertex_ai"}
-"""Providers for which litellm makes their own lines from those in OpenAI's form, and reads the results back."""
 BATCH_LINES = 50_000
 BATCH_BYTES = 100_000_000
 """Lines and bytes of one batch: OpenAI takes 50,000 and 200 MB, Azure 100,000 and 200 MB."""
 MAX_FAILURES = 10
 """Failures in a row of the requests about batches, which are repeated after a while."""
 _ENDED = {"completed", "expired", "cancelled", "failed"}
-_EXPIRED = "batch_expired"
-Answer = tuple[int, bytes]
-"""The status and the body of a result."""
+_UNPROCESSED = {"pending", "running", "notRunning"}
+"""The states of a file of Azure that cannot be the input of a batch yet."""
 
 
 class BatchLog(Protocol):
@@ -114,16 +106,8 @@ class _Sent:
     lines: dict[str, _Line] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     progress: Any = None
-
-
-def list_batch_providers(litellm: Any) -> list[str]:
-    """Return the providers whose batches litellm can create, and whose results can be read here."""
-    return sorted(_providers_of(litellm.create_batch) - _UNREADABLE)
-
-
-def _providers_of(function: Callable[..., Any]) -> set[str]:
-    """Return the providers for which litellm has a function."""
-    return {*get_args(signature(function).parameters["custom_llm_provider"].annotation)}
+    statuses: list[int] = field(default_factory=list)
+    """The statuses of the results that were read."""
 
 
 class BatchModel:
@@ -163,6 +147,7 @@ class BatchModel:
                 f"{model.name}: there are no batches of the provider {provider!r}. Name a model of one of these: "
                 f"{', '.join(known)}; or leave batch= out."
             )
+        self._form = form_of(provider)
         self._model = _copy_model(model, self._litellm, self._route, self)
         self._account = model.account
         self._log = log
@@ -235,6 +220,9 @@ class BatchModel:
     async def take(self, key: str, path: str, body: bytes) -> Answer:
         """Return the result of a request; called in the place of the HTTP client."""
         line = self._lines[key]
+        if not path.endswith(self._form.path):
+            text = f"litellm has no batches for requests to {path}. Use another model of {self._route.provider}."
+            return 400, json.dumps({"error": {"message": text, "code": "bad_request"}}).encode()
         line.body = body
         line.endpoint = "/v1/responses" if path.endswith("/responses") else "/v1/chat/completions"
         data = json.dumps(json.loads(body), sort_keys=True)
@@ -327,17 +315,17 @@ class BatchModel:
     async def _create(self, batch: _Sent) -> None:
         """Upload the lines, and create the batch; after an unclear failure, look for it before a second attempt."""
         file = b"".join(
-            json.dumps(
-                {"custom_id": name, "method": "POST", "url": line.endpoint, "body": json.loads(line.body)}
-            ).encode()
-            + b"\n"
+            json.dumps(self._form.write(name, line.endpoint, json.loads(line.body))).encode() + b"\n"
             for name, line in batch.lines.items()
         )
         endpoint = next(iter(batch.lines.values())).endpoint
         self._report(BatchProgress(self._number, "uploading", total=len(batch.lines)))
-        upload = (f"{batch.id}.jsonl", file, "application/jsonl")
-        send = partial(self._litellm.create_file, file=upload, purpose="batch", **self._how())
+        upload = (f"{batch.id}.jsonl", file, self._form.media_type)
+        send = partial(self._litellm.create_file, file=upload, purpose="batch", **self._how(), **self._form.options)
         uploaded = await self._repeat(send)
+        while uploaded.status in _UNPROCESSED:
+            await asyncio.sleep(min(1.0, self._poll_seconds))
+            uploaded = await self._repeat(partial(self._litellm.file_retrieve, file_id=uploaded.id, **self._how()))
         batch.facts["file"] = uploaded.id
         await self._log.note(batch.id, batch.facts)
 
@@ -346,7 +334,7 @@ class BatchModel:
             completion_window="24h",
             endpoint=endpoint,
             input_file_id=uploaded.id,
-            metadata={METADATA_KEY: batch.id},
+            metadata={self._form.metadata: batch.id},
             **self._how(),
         )
 
@@ -364,27 +352,28 @@ class BatchModel:
 
     async def _find(self, batch: _Sent) -> bool:
         """Look for a batch that may have been created; return whether it was."""
-        if self._route.provider not in _providers_of(self._litellm.list_batches):
-            raise ModelError(
-                f"the batch with {METADATA_KEY}={batch.id} in its metadata may have been created, and litellm cannot "
-                f"list those of {self._route.provider!r}. If the provider does not have it, remove the map with "
-                "agentkit runs ID --delete, and begin again.",
-                kind="bad_request",
-            )
+        if "file" not in batch.facts:  # a batch is created when the log has its file
+            return False
         after: str | None = None
         while True:
-            page = await self._repeat(partial(self._litellm.list_batches, after=after, limit=100, **self._how()))
-            found = [_as_dict(entry) for entry in _as_dict(page).get("data") or ()]
+            begin = after
+            found, after = await self._repeat(partial(self._form.list_page, self._litellm, self._how(), begin))
             for entry in found:
                 metadata = entry.get("metadata") or {}
-                is_same = entry.get("input_file_id") == batch.facts.get("file", "")
-                if metadata.get(METADATA_KEY) == batch.id or is_same:
+                is_same = entry.get("input_file_id") == batch.facts["file"]
+                if metadata.get(self._form.metadata) == batch.id or is_same:
                     batch.facts["batch"] = str(entry["id"])
                     await self._log.note(batch.id, batch.facts)
                     return True
-            if not found or not _as_dict(page).get("has_more"):
+            if after is None:
                 return False
-            after = str(found[-1]["id"])
+            if after == begin:  # of Azure, litellm lists the newest alone
+                raise ModelError(
+                    f"the batch with {self._form.metadata}={batch.id} in its metadata may have been created, and "
+                    f"litellm lists only the newest of {self._route.provider!r}. If the provider does not have it, "
+                    "remove the map with agentkit runs ID --delete, and begin again.",
+                    kind="bad_request",
+                )
 
     async def _wait_for(self, batches: Sequence[_Sent]) -> None:
         """Poll batches until they have ended, and answer their requests."""
@@ -405,8 +394,13 @@ class BatchModel:
             seconds = min(1.5 * seconds, self._poll_seconds)
 
     def _sum_up(self, batches: Sequence[_Sent]) -> BatchProgress:
-        counts = [_as_dict(batch.progress.request_counts or {}) for batch in batches]
-        completed, failed = (sum(int(one.get(name) or 0) for one in counts) for name in ("completed", "failed"))
+        completed = 0
+        failed = 0
+        for batch in batches:
+            counts = as_dict(batch.progress.request_counts or {})
+            answered = sum(status == 200 for status in batch.statuses)
+            completed += int(counts.get("completed") or answered)
+            failed += int(counts.get("failed") or len(batch.statuses) - answered)
         total = sum(len(batch.lines) for batch in batches)
         return BatchProgress(self._number, batches[-1].progress.status, completed, failed, total)
 
@@ -417,13 +411,17 @@ class BatchModel:
                 continue
             content = await self._repeat(partial(self._litellm.file_content, file_id=file, **self._how()))
             for text in content.content.splitlines():
-                if text.strip() and (line := batch.lines.get(str((row := json.loads(text)).get("custom_id")))):
-                    line.resolve(*_read_row(row))
-        errors = [_as_dict(error) for error in _as_dict(state.errors or {}).get("data") or ()]
+                if not text.strip():
+                    continue
+                name, answer = self._form.read(json.loads(text))
+                if line := batch.lines.get(name):
+                    batch.statuses.append(answer[0])
+                    line.resolve(*answer)
+        errors = [as_dict(error) for error in as_dict(state.errors or {}).get("data") or ()]
         why = "; ".join(str(error.get("message")) for error in errors[:3]) or f"the batch is {state.status}"
-        code = _EXPIRED if state.status == "expired" else "batch_failed"
+        code = EXPIRED if state.status == "expired" else "batch_failed"
         for line in batch.lines.values():  # those without a result
-            line.resolve(*_read_row({"error": {"code": code, "message": f"no result: {why}"}}))
+            line.resolve(*read_error({"code": code, "message": f"no result: {why}"}))
 
     async def _repeat(self, call: Callable[[], Any]) -> Any:
         """Return what a function of litellm returns; repeat one that failed for the moment.
@@ -447,7 +445,8 @@ class BatchModel:
 
     def _how(self) -> dict[str, Any]:
         """Return the arguments of each request about batches: one attempt, in the account of the model."""
-        own = {"custom_llm_provider": self._route.provider, "model": self._route.name, "max_retries": 0}
+        name = f"{self._route.provider}/{_bare_name(self._route)}" if self._form.route else self._route.name
+        own = {"custom_llm_provider": self._route.provider, "model": name, "max_retries": 0}
         return {**self._account, **own}
 
     def _convert(self, error: Exception) -> ModelError:
@@ -459,22 +458,31 @@ class BatchModel:
         """Return the reply with the cost of a batch, in place of that of a live request."""
         if self._route.prices is None or line.answer is None:
             return reply
-        data = json.loads(line.answer.result()[1]).get("usage")
-        if not data:
-            return reply
-        return replace(reply, usage=replace(reply.usage, cost=self._find_cost(data, reply.usage)))
+        return replace(reply, usage=replace(reply.usage, cost=self._find_cost(line.answer.result()[1], reply.usage)))
 
-    def _find_cost(self, data: Mapping[str, Any], usage: Usage) -> float | None:
+    def _find_cost(self, body: bytes, usage: Usage) -> float | None:
         prices = {name: value for name, value in self._model.options.items() if "_cost_per_" in name}
-        if "prompt_tokens" in data:
-            counted = self._litellm.Usage(**data)
-        else:  # of the Responses API
-            tokens = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
-            counted = self._litellm.Usage(**tokens, total_tokens=sum(tokens.values()))
+        data = json.loads(body).get("usage") or {}
+        if "prompt_tokens" not in data:  # not in the form of OpenAI's chat completions
+            data = {
+                "prompt_tokens": usage.input_tokens,
+                "completion_tokens": usage.output_tokens,
+                "total_tokens": usage.input_tokens + usage.output_tokens,
+                "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+            }
         costs = self._litellm.cost_calculator.batch_cost_calculator(
-            usage=counted, model=self._route.model, custom_llm_provider=self._route.provider, model_info=prices or None
+            usage=self._litellm.Usage(**data),
+            model=_bare_name(self._route),
+            custom_llm_provider=self._route.provider,
+            model_info=prices or None,
         )
         return float(sum(costs)) or usage.cost  # litellm returns 0 for a price that it does not know
+
+
+def _bare_name(route: Any) -> str:
+    """Return the name of the model without the API of Bedrock that its live requests go to."""
+    name = str(route.model)
+    return name.removeprefix("converse/").removeprefix("invoke/") if route.provider == "bedrock" else name
 
 
 def _copy_model(model: LiteLLMModel, litellm: Any, route: Any, batches: BatchModel) -> LiteLLMModel:
@@ -490,9 +498,8 @@ def _copy_model(model: LiteLLMModel, litellm: Any, route: Any, batches: BatchMod
         )
     handler = litellm.llms.custom_httpx.http_handler.AsyncHTTPHandler()
     handler.client = client
-    if route.provider in _IN_OPENAI_FORM:
-        return model.for_client(handler, name=f"openai/{route.model}")
-    return model.for_client(handler)
+    form = form_of(route.provider)
+    return model.for_client(handler, f"{route.provider}/{form.route}{_bare_name(route)}" if form.route else "")
 
 
 def _make_transport(httpx: Any, batches: BatchModel) -> Any:
@@ -518,16 +525,3 @@ def _split_lines(lines: Sequence[_Line], most: int) -> Generator[list[_Line], No
             some.append(line)
             size += len(line.body) + 200
         yield some
-
-
-def _read_row(row: Mapping[str, Any]) -> Answer:
-    """Return the status and the body of a row of results or of errors; what a batch did not do can be repeated."""
-    if response := row.get("response"):
-        return int(response.get("status_code") or 200), json.dumps(response.get("body") or {}).encode()
-    error = row.get("error") or {"message": "the line has neither a response nor an error"}
-    status = {_EXPIRED: 503, "batch_failed": 400, "batch_cancelled": 400}.get(str(error.get("code")), 500)
-    return status, json.dumps({"error": {**error, "message": mask(str(error.get("message") or error))}}).encode()
-
-
-def _as_dict(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else value.model_dump()

@@ -362,17 +362,15 @@ class LiteLLMModel:
     def for_client(self, client: Any, name: str = "") -> "LiteLLMModel":
         """Return the model with an HTTP client of its own, which may take any time.
 
-        With `name` it is another route to the model, without its account.
+        With `name` it is another route to the model.
         """
-        kept = {option: value for option, value in self._options.items() if not ACCOUNT_OPTION.fullmatch(option)}
-        options = {**kept, "api_key": "none", "client": client} if name else {**self._options, "client": client}
         return LiteLLMModel(
             name or self._name,
             timeout=math.inf,
             strict=self._tools.strict,
             cache=self._cache,
             max_reply_bytes=self._max_reply_bytes,
-            **options,
+            **{**self._options, "client": client},
         )
 
     @property
