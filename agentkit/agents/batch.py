@@ -25,9 +25,17 @@ from .spec import Agent, AgentSpec
 
 T = TypeVar("T")
 E = TypeVar("E")
-INTERRUPTED_BATCH = (
+MAP_INTERRUPTED = (
     "Interrupted. No outcome is kept: agent.map(queries) starts again, and agent.imap(queries) yields each outcome "
     "as soon as it is there."
+)
+BATCHES_INTERRUPTED = (
+    "Interrupted. The journal keeps the runs, and the provider its batches: the same agent.map(queries, batch=...) "
+    "continues them."
+)
+JOURNALED_MAP_INTERRUPTED = (
+    "Interrupted. The outcomes are not returned, but the journal keeps the runs that have begun: agentkit runs lists "
+    "them. agent.map(queries) starts again, and agent.imap(queries) yields each outcome as soon as it is there."
 )
 ITERATION_INTERRUPTED = "Interrupted. The outcomes that arrived are kept: repeat this with the other queries."
 Queries: TypeAlias = Iterable[Query] | AsyncIterable[Query]
@@ -74,7 +82,7 @@ async def collect_outcomes(agent: Agent, queries: Queries, **how: Unpack[MapOpti
         raise DefinitionError("map: batch= and workers= exclude each other. Leave one of them out.")
     outcomes: dict[int, Outcome[Any]] = {}
     with (
-        explain_interrupt(INTERRUPTED_BATCH),
+        explain_interrupt(_interruption_of(agent, how)),
         ProgressBar(len(queries) if isinstance(queries, Sized) else None, progress) as bar,
     ):
         if workers is not None:
@@ -177,9 +185,16 @@ async def iterate_concurrently(
         await waiting.aclose()
 
 
+def _interruption_of(agent: Agent, how: MapOptions) -> str:
+    """Return what is kept of a map that is interrupted, and how to continue."""
+    if agent.spec.journal is None:
+        return MAP_INTERRUPTED
+    return BATCHES_INTERRUPTED if how.get("batch") else JOURNALED_MAP_INTERRUPTED
+
+
 def collect_blocking(agent: Agent, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
     """Do `collect_outcomes` from blocking code."""
-    with explain_interrupt(INTERRUPTED_BATCH):
+    with explain_interrupt(_interruption_of(agent, how)):
         return run_coroutine(collect_outcomes(agent, _read_in_thread(queries), **how))
 
 

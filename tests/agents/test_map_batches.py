@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from batch_providers import CREATION, LISTS, MODELS, provider_of
 from batch_server import BatchServer, look_twice, reply_of, serving
+from children import interrupted
 
 from agentkit import Batch, DefinitionError, JsonAgent, ModelError, Result, RunError, tool
 from agentkit.journal import costs, runs, show
@@ -296,6 +297,53 @@ class TestNames:
             RunError, match=r"is a map. Continue it with the same call: agent.map\(queries, batch=...\)"
         ):
             agent.resume(listed.id)
+
+
+INTERRUPTED = """
+import asyncio, os, sys
+from types import SimpleNamespace
+sys.modules["IPython"] = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+from agentkit import Batch, JsonAgent, tool
+
+@tool(effect="read")
+def look(place: str) -> str:
+    "Look."
+    os.write(1, b"looked\\n")
+    return f"found {place}"
+
+agent = JsonAgent(look, model="openai/gpt-4o-mini", api_key="none", api_base="BASE", journal="PLACE")
+try:
+    METHOD
+except KeyboardInterrupt as error:
+    print(*getattr(error, "_render_traceback_", list)())  # a task gets a CancelledError, and asyncio.run a new error
+"""
+METHODS = {
+    "sync": "agent.map(['ada', 'bob', 'eve'], batch=Batch(poll_seconds=0.02), progress=False)",
+    "async": "asyncio.run(agent.amap(['ada', 'bob', 'eve'], batch=Batch(poll_seconds=0.02), progress=False))",
+}
+
+
+def test_an_interrupted_map_is_continued_by_the_same_call(world, server, base, tmp_path):
+    def hold(what: str) -> None:
+        if what == "POST /v1/batches" and len(server.batches) == 1:
+            server.polls = 10**9
+
+    server.asked = hold
+    code = INTERRUPTED.replace("METHOD", METHODS[world.name]).replace("BASE", base)
+    shown = interrupted(code.replace("PLACE", f"{tmp_path}/runs.db"), after="looked", times=3)
+    assert shown.splitlines()[3:] == [
+        ""
+        if world.name == "async"
+        else "Interrupted. The journal keeps the runs, and the provider its batches: the same agent.map(queries, batch=...) "
+        "continues them."
+    ]
+    server.polls = 2
+    server.asked = lambda _: None
+    outcomes = mapped(world, agent_of(base, tmp_path))
+    assert [outcome.answer for outcome in outcomes] == [found(query) for query in QUERIES]
+    assert set(steps_of(server).values()) == {1}
+    assert len(server.batches) == 3
+    assert len(runs(tmp_path / "runs.db")) == 1
 
 
 def killed(server: BatchServer, base: str, runs: int, first: int, step: int, most: int) -> None:

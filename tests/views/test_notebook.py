@@ -77,8 +77,8 @@ def agent(seconds=0.5):
 
 
 MANY = {
-    "tired.map(['Nap', 'Nap'])": batch.INTERRUPTED_BATCH,
-    "await tired.amap(['Nap', 'Nap'])": batch.INTERRUPTED_BATCH,
+    "tired.map(['Nap', 'Nap'])": batch.MAP_INTERRUPTED,
+    "await tired.amap(['Nap', 'Nap'])": batch.MAP_INTERRUPTED,
     "for outcome in tired.imap(['Nap']): print(outcome)": batch.ITERATION_INTERRUPTED,
     "async for outcome in tired.aimap(['Nap']): print(outcome)": batch.ITERATION_INTERRUPTED,
 }

@@ -176,7 +176,7 @@ _FORMS = {
 }
 
 
-def form_of(provider: str) -> BatchForm:
+def batch_form(provider: str) -> BatchForm:
     """Return the form of a provider's batches."""
     return _FORMS.get(provider, _OPENAI)
 

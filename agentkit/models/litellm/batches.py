@@ -24,7 +24,7 @@ from ...core.background import run_coroutine, run_in_thread
 from ...core.errors import DefinitionError, ModelError
 from ...core.messages import Usage
 from ...engine.model import Delta, Reply, Request
-from .batch_forms import EXPIRED, Answer, as_dict, form_of, list_batch_providers, read_error
+from .batch_forms import EXPIRED, Answer, as_dict, batch_form, list_batch_providers, read_error
 from .errors import convert_error
 from .importing import load_litellm
 from .model import LiteLLMModel
@@ -147,7 +147,7 @@ class BatchModel:
                 f"{model.name}: there are no batches of the provider {provider!r}. Name a model of one of these: "
                 f"{', '.join(known)}; or leave batch= out."
             )
-        self._form = form_of(provider)
+        self._form = batch_form(provider)
         self._model = _copy_model(model, self._litellm, self._route, self)
         self._account = model.account
         self._log = log
@@ -498,7 +498,7 @@ def _copy_model(model: LiteLLMModel, litellm: Any, route: Any, batches: BatchMod
         )
     handler = litellm.llms.custom_httpx.http_handler.AsyncHTTPHandler()
     handler.client = client
-    form = form_of(route.provider)
+    form = batch_form(route.provider)
     return model.for_client(handler, f"{route.provider}/{form.route}{_bare_name(route)}" if form.route else "")
 
 
