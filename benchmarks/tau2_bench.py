@@ -17,12 +17,7 @@ sent again.  The calls that the history tells to have run must be those of the t
 Then each task is played as a conversation, one turn of the user for each call, with the tools declared as the benchmark
 does (what reads, what writes) and none of them untrusted: with each setting of `untrusted=`, no call should wait.
 
-    tau2/bin/python benchmarks/tau2_bench.py tau2-bench eval DOMAIN MODEL USER_MODEL [FIRST]
-
-runs the tasks (the first FIRST) with a model through `agentkit.evals`: a simulated user has the scenario, and a task passes
-if the databases and the assertions end as the benchmark has them.  The model "gold" makes the listed calls, without a user.
-The simulated user has no tools, so tasks of telecom, where the user acts, cannot all pass.  The benchmark also compares
-what the agent has told the user; that is not checked here.
+`evals_tau2.py` runs the tasks with a model.
 """
 
 import json
@@ -39,8 +34,6 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from agentkit import JsonAgent, JsonTool, Paused, RunError
-from agentkit.evals import Attempt, Case, evaluate
-from agentkit.events import ToolFinished
 from agentkit.testing import ScriptedModel, answer, call
 
 DOMAINS = ("mock", "airline", "retail", "telecom", "banking_knowledge")
@@ -101,8 +94,7 @@ class Domain:
 
     def open(self, task: Any) -> Any:
         """Return an environment in which the task begins."""
-        logged = self.choose(task)  # as the benchmark does: these reads count for the end state
-        environment = self.make(db=self.load(self.text), **({"read_log_allowlist": logged} if logged else {}))
+        environment = self.new(task)
         state = task.initial_state
         environment.set_state(
             state and state.initialization_data,
@@ -110,6 +102,19 @@ class Domain:
             (state and state.message_history) or [],
         )
         return environment
+
+    def new(self, task: Any) -> Any:
+        """Return an environment before the task begins."""
+        logged = self.choose(task)  # as the benchmark does: these reads count for the end state
+        return self.make(db=self.load(self.text), **({"read_log_allowlist": logged} if logged else {}))
+
+
+def use_checkout(folder: Path) -> None:
+    """Let Python import the benchmark and read its data from a checkout."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("TAU2_DATA_DIR", str(folder.resolve() / "data"))
+    sys.path.insert(0, str(folder / "src"))
+    import_module("loguru").logger.remove()
 
 
 def _choose_nothing(_: Any) -> set[str]:
@@ -209,63 +214,6 @@ def converse(environment: Any, names: list[str], task: Any, actions: list[Any], 
     return asked
 
 
-def send_gold(environment: Any, actions: list[Any]) -> Iterator[Any]:
-    """Yield the replies of a model that makes the listed calls; the user's own calls are made between them."""
-    for action in actions:
-        if action.requestor == "user":
-            make_directly(environment, action)
-            continue
-        yield call(action.name, **action.arguments)
-        environment.sync_tools()
-    yield answer("Done.")
-
-
-def evaluate_domain(name: str, model: str, user: str = "", first: str = "") -> None:
-    """Run the tasks of a domain with a model and a simulated user, and print the report."""
-    domain = Domain(name)
-    tasks = {str(task.id): task for task in domain.tasks[: int(first) if first else None]}
-
-    def list_actions(task: Any) -> list[Any]:
-        return (task.evaluation_criteria and task.evaluation_criteria.actions) or []
-
-    def make(case: Case) -> JsonAgent[str]:
-        task = tasks[case.name]
-        environment = domain.open(task)
-        kinds = environment.tools
-        tools = [
-            JsonTool(kinds.tools[name], effect=EFFECTS[kinds.tool_type(name).name], trust="trusted")
-            for name in domain.names
-        ]
-        replies = send_gold(environment, list_actions(task))
-        gold = ScriptedModel([lambda _: next(replies)] * (len(list_actions(task)) + 1), name="gold")
-        return JsonAgent(
-            tools,
-            model=gold if model == "gold" else model,
-            description=environment.get_policy(),
-            deps=environment,
-            listeners=[lambda event: environment.sync_tools() if isinstance(event, ToolFinished) else None],
-        )
-
-    def judge(_: str, attempt: Attempt) -> bool:
-        task = tasks[attempt.case.name]
-        direct = domain.open(task)
-        for action in list_actions(task):
-            make_directly(direct, action)
-        return read_state(attempt.agent.deps, task) == read_state(direct, task)
-
-    speaks: Any = () if model == "gold" else {"model": user, "turns": 30}
-    cases = [
-        Case(
-            "Hello, I need your help." if speaks else str(task.user_scenario.instructions),
-            name=identity,
-            user=speaks and {**speaks, "instruction": str(task.user_scenario)},
-            answer={"judge": judge},
-        )
-        for identity, task in tasks.items()
-    ]
-    print(f"{name}, {model}\n{evaluate(make, cases)}", flush=True)
-
-
 def measure(name: str) -> None:
     """Print the figures of a domain."""
     domain = Domain(name)
@@ -307,14 +255,6 @@ def measure(name: str) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("TAU2_DATA_DIR", str(Path(sys.argv[1]).resolve() / "data"))
-    sys.path.insert(0, str(Path(sys.argv[1]) / "src"))
-    from loguru import logger
-
-    logger.remove()
-    if sys.argv[2:3] == ["eval"]:
-        evaluate_domain(*sys.argv[3:])
-    else:
-        for chosen in sys.argv[2:] or DOMAINS:
-            measure(chosen)
+    use_checkout(Path(sys.argv[1]))
+    for chosen in sys.argv[2:] or DOMAINS:
+        measure(chosen)

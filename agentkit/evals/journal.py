@@ -74,8 +74,10 @@ class StoredEvaluation:
         self.store.append([TextStored(trial.key, body, self.key)], self.lease)
 
     def end(self, report: EvalReport) -> None:
-        """Store that the evaluation has ended."""
-        self._write({**self.state, "ended": True, "seconds": report.seconds, "order": [t.key for t in report.trials]})
+        """Store that the evaluation has ended, and with which result."""
+        order = [trial.key for trial in report.trials]
+        result = {"models": [*report.models], "trials": len(order), "passed": len(order) - len(report.failed)}
+        self._write({**self.state, "ended": True, "seconds": report.seconds, "order": order, **result})
 
     def _write(self, state: dict[str, Any]) -> None:
         self.state = state
@@ -94,7 +96,7 @@ def opened_evaluation(place: Place, plan: str, *, fresh: bool) -> Iterator[Store
     with opened_store(place) as store:
         found = None if fresh else _continue(place, store, plan)
         if found is None:
-            identity = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{token_hex(3)}"
+            identity = f"{datetime.now(UTC):%Y%m%d-%H%M%S%f}-{token_hex(3)}"  # in the order of their beginnings
             key = store.claim_name(f"{EVALUATION_PREFIX}{identity}", randbits(60))
             began = datetime.now(UTC).isoformat(timespec="seconds")
             state = {"plan": plan, "began": began, "versions": find_versions(), "ended": False}
@@ -139,7 +141,10 @@ def _read_outcomes(store: Store, key: int) -> dict[str, Trial]:
 
 
 def list_evaluations(place: Place) -> list[dict[str, Any]]:
-    """Return the evaluations of a journal, the newest first: their id, when they began, and whether they have ended."""
+    """Return the evaluations of a journal, the newest first: their id, when they began, and whether they have ended.
+
+    One that has ended also has its `models`, its `trials` and how many of these `passed`.
+    """
     with opened_store(place, must_exist=True) as store:
         return [{"id": found.id, **found.state} for found in _read(place, store)]
 

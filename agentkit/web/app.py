@@ -251,7 +251,7 @@ class Page:
         if self._journal is None or user_of(request.scope):
             return JSONResponse([])
         found = await asyncio.to_thread(list_evaluations, self._journal)
-        return JSONResponse([{name: entry[name] for name in ("id", "began", "ended")} for entry in found])
+        return JSONResponse([{name: entry.get(name) for name in EVALUATION_PARTS} for entry in found])
 
     async def evaluation(self, request: Request) -> Response:
         if self._journal is None or user_of(request.scope):  # an evaluation belongs to no user
@@ -468,6 +468,8 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+EVALUATION_PARTS = ("id", "began", "ended", "models", "trials", "passed")
+"""What the page shows of an evaluation in its list."""
 REPORT_HEADERS = {
     "Content-Security-Policy": "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
     "Cache-Control": "no-store",

@@ -15,11 +15,22 @@ ITEM = {"type": "string", "description": "The item."}
 
 
 @pytest.fixture
-def bfcl(monkeypatch):
+def benchmarks(monkeypatch):
+    """Let tests import the modules of `benchmarks/`."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield import_module("evals_bfcl")
+    yield
     for name in [name for name, module in sys.modules.items() if _is_of_benchmarks(module)]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def bfcl(benchmarks):
+    return import_module("evals_bfcl")
+
+
+@pytest.fixture
+def tau2(benchmarks):
+    return import_module("evals_tau2")
 
 
 def _is_of_benchmarks(module) -> bool:
@@ -255,3 +266,96 @@ def test_calls_as_text_are_read_by_the_benchmark(bfcl, config):
 def test_calls_are_written_as_xml(bfcl, shape, text):
     config = f"ret_fmt={shape}&tool_call_tag=False"
     assert bfcl.write_text([("put", {"item": "a < b"})], config) == text
+
+
+class Shop:
+    """A domain of tau2-bench: an agent with a tool that writes, a user with one of their own."""
+
+    def __init__(self) -> None:
+        self.scored = []
+
+    def open(self, task):
+        return {"orders": [], "paid": False}
+
+    def list_functions(self, environment, requestor):
+        def order(item: str, pieces: int = 1) -> str:
+            """Order an item."""
+
+        def pay() -> str:
+            """Pay what is ordered."""
+
+        return [("order", order, "write")] if requestor == "assistant" else [("pay", pay, "write")]
+
+    def call(self, environment, requestor, name, arguments):
+        if name == "order" and arguments["item"] == "gold":
+            return "Error: there is no gold", True
+        environment.update({"paid": True} if name == "pay" else {"orders": [*environment["orders"], arguments]})
+        return "done", False
+
+    def describe_agent(self, environment):
+        return "You sell tea."
+
+    def describe_user(self, task, tools):
+        return f"You want {task.user_scenario.instructions}, and have {[tool.name for tool in tools]}."
+
+    def score(self, task, events):
+        self.scored.append(events)
+        made = [(event.requestor, event.name) for event in events if event.name and not event.failed]
+        wanted = [(action.requestor, action.name) for action in task.evaluation_criteria.actions]
+        told = all(text in event.text for text in task.evaluation_criteria.communicate_info for event in events[-1:])
+        return {"DB": float(made == wanted), "COMMUNICATE": float(told)}
+
+
+def make_task(*actions, told=()):
+    listed = [SimpleNamespace(requestor=who, name=name, arguments=given) for who, name, given in actions]
+    criteria = SimpleNamespace(actions=listed, communicate_info=told)
+    return SimpleNamespace(
+        id="tea " * 40, user_scenario=SimpleNamespace(instructions="tea"), evaluation_criteria=criteria
+    )
+
+
+ORDER = ("assistant", "order", {"item": "tea"})
+PAY = ("user", "pay", {})
+
+
+def run_tasks(tau2, shop, tasks, model, user=""):
+    cases = [tau2.make_case(shop, task, user, number) for number, task in enumerate(tasks)]
+    found = dict(zip((case.name for case in cases), tasks, strict=True))
+    return evaluate(lambda case: tau2.make_agent(shop, found[case.name], model), cases)
+
+
+def test_the_listed_calls_of_agent_and_user_pass_a_task(tau2):
+    tasks = [
+        make_task(ORDER, PAY, ("assistant", "order", {"item": "milk"}), told=["7.00"]),
+        make_task(PAY),
+        make_task(),
+    ]
+    assert run_tasks(tau2, Shop(), tasks, "gold").passed
+
+
+def test_a_model_talks_with_a_user_that_has_tools(tau2):
+    shop = Shop()
+    model = ScriptedModel(
+        answer("What do you want?"), call("order", item="tea"), answer("Please pay."), answer("Thank you.")
+    )
+    user = ScriptedModel(answer("Tea."), call("pay"), answer("I paid."), answer("Bye. ###STOP###"))
+    assert run_tasks(tau2, shop, [make_task(ORDER, PAY)], model, user).passed
+    assert [(event.requestor, event.name or event.text) for event in shop.scored[0]][:6] == [
+        ("assistant", "What do you want?"),
+        ("user", "Tea."),
+        ("assistant", "order"),
+        ("assistant", "Please pay."),
+        ("user", "pay"),
+        ("user", "I paid."),
+    ]
+    assert model.requests[0].messages[0]["content"].startswith("You sell tea.")
+    assert user.requests[0].messages[0]["content"].startswith("You want tea, and have ['pay'].")
+    assert [tool.name for tool in model.requests[0].tools.values()] == ["final_answer", "order"]
+
+
+def test_a_task_fails_by_the_rewards_that_are_missing(tau2):
+    model = ScriptedModel(call("order", item="gold"), answer("There is none."))
+    user = ScriptedModel(answer("###STOP###"))
+    report = run_tasks(tau2, Shop(), [make_task(ORDER, told=["7.00"])], model, user)
+    assert 'rewards: {"DB": 0.0, "COMMUNICATE": 0.0}' in report.failed[0].failures[0]
+    assert "there is no gold" in str(model.requests[1].messages[-1]["content"])

@@ -288,6 +288,12 @@ def test_a_killed_evaluation_continues(tmp_path, dies):
     assert len(list_evaluations(tmp_path / "evals.db")) == 1
 
 
+def test_evaluations_of_one_second_are_listed_with_the_newest_first(run, tmp_path):
+    place = tmp_path / "evals.db"
+    made = [run(scripted([answer("3.50")]), [TEA], journal=place, fresh=True).id for _ in range(4)]
+    assert [entry["id"] for entry in list_evaluations(place)] == made[::-1]
+
+
 def test_fresh_begins_anew_and_another_plan_does_not_continue(run, tmp_path):
     place = tmp_path / "evals.db"
 

@@ -8,11 +8,14 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from web_shop import HOSTILE
+from web_shop import agent as shop
 
+from agentkit.evals import evaluate
 from agentkit.views.markdown import parse_markdown
 
 HERE = Path(__file__).parent
@@ -288,11 +291,9 @@ def test_a_browser_drives_the_page(tmp_path):
     assert (found["problems"], found["foreign"]) == ([], [])
 
 
-@pytest.fixture
-def page_server(tmp_path):
-    """Serve the page of the shop on a journal in which other processes left runs; return its address."""
-    store = tmp_path / "runs.db"
-    subprocess.run([sys.executable, HERE / "left_runs.py", store], env=ENVIRONMENT, cwd=HERE, check=True)
+@contextmanager
+def serve_page(store):
+    """Serve the page of the shop on a journal; yield its address."""
     port = free_port()
     serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", "--journal", str(store)]
     server = subprocess.Popen([*serve, "--port", str(port), "--token", "token", "--no-open"], env=ENVIRONMENT)
@@ -302,6 +303,15 @@ def page_server(tmp_path):
     finally:
         server.terminate()
         server.wait()
+
+
+@pytest.fixture
+def page_server(tmp_path):
+    """Serve the page of the shop on a journal in which other processes left runs; return its address."""
+    store = tmp_path / "runs.db"
+    subprocess.run([sys.executable, HERE / "left_runs.py", store], env=ENVIRONMENT, cwd=HERE, check=True)
+    with serve_page(store) as address:
+        yield address
 
 
 @pytest.mark.integration
@@ -357,3 +367,32 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     assert found["kept"] == 1
     assert found["deleted"] == [0, True, 'Delete "Please refund Ada" with its runs? They cannot be restored.']
     assert found["problems"] == []
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(150)
+def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
+    require("playwright-core", "axe-core")
+    if CHROMIUM is None:
+        pytest.skip("missing: Chromium (Debian package chromium)")
+    store = tmp_path / "runs.db"
+    cases = [
+        {"name": "tea", "query": "What is the price of tea?", "calls": [{"price_of": {"item": "tea"}}]},
+        {"name": HOSTILE, "query": "What is the price of tea?", "answer": {"contains": "9.99"}},
+    ]
+    evaluate(shop, cases, journal=store, progress=False)
+    evaluate(shop, cases[:1], journal=store, trials=2, progress=False)
+    with serve_page(store) as address:
+        command = ["node", HERE / "page_evals.mjs", MODULES, CHROMIUM, address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=140, check=False)
+    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    assert done.returncode == 0, f"{found}\n{done.stderr}"
+    model = shop.choose_backend()[0].name
+    assert found["list"] == [f"2 of 2 passed · {model}", f"1 of 2 passed · {model}"]
+    assert found["title"] == "2 cases, 1 model"
+    assert found["figures"][0] == ["passed", "1 of 2 trials"]
+    assert [name for name, _ in found["figures"]] == ["passed", "pass^1", "steps, calls", "seconds", "tokens", "cost"]
+    assert [count for _, count in found["cases"]] == ["1 of 1", "0 of 1"]
+    assert found["jumped"] is True
+    assert found["conversation"] == [False, True]
+    assert (found["hacked"], found["axe"], found["problems"]) == (None, [], [])

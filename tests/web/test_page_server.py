@@ -430,7 +430,9 @@ def test_the_evaluations_of_a_journal_are_listed_with_their_reports(tmp_path):
         assert client.get("/evals").json() == []
         agent = JsonAgent(price_of, model=ScriptedModel([call("price_of", item="tea"), answer("cheap")]))
         report = evaluate(agent, [{"query": "What does tea cost?", "answer": "3.50"}], journal=store, progress=False)
-        assert client.get("/evals").json() == [{"id": report.id, "began": report.began, "ended": True}]
+        assert client.get("/evals").json() == [
+            {"id": report.id, "began": report.began, "ended": True, "models": ["scripted"], "trials": 1, "passed": 0}
+        ]
         assert client.get("/threads").json() == []
         page = client.get(f"/evals/{report.id}")
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")

@@ -65,7 +65,7 @@ def eval_page(report: Data) -> str:
 def _figures(figures: Mapping[str, Data]) -> Html:
     columns = [format_eval_figures(of_model) for of_model in figures.values()]
     names = dict.fromkeys(name for column in columns for name in column)
-    head = tag("tr", tag("th"), *(tag("th", model) for model in figures))
+    head = tag("tr", tag("td"), *(tag("th", model) for model in figures))
     rows = (tag("tr", tag("th", name), *(tag("td", column.get(name)) for column in columns)) for name in names)
     return tag("div", tag("table", head, *rows), class_="wide")
 

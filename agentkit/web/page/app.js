@@ -365,7 +365,8 @@ async function loadLists() {
 
 function evalItem(entry) {
   const link = make("a", { href: addressOf(`/evals/${encodeURIComponent(entry.id)}`), target: "_blank", rel: "noopener", text: formatTime(Date.parse(entry.began) / 1000) });
-  return make("li", {}, link, entry.ended ? null : make("span", { class: "hint", text: "not finished" }));
+  const result = entry.trials ? `${entry.passed} of ${entry.trials} passed · ${entry.models.join(", ")}` : "finished";
+  return make("li", {}, link, make("span", { class: "hint", text: entry.ended ? result : "not finished" }));
 }
 
 function threadItem(thread) {
