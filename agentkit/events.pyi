@@ -4,6 +4,7 @@ from .core.context import Progress as Progress
 from .core.flow import Event as Event
 from .core.flow import Listener as Listener
 from .core.flow import WarningEvent as WarningEvent
+from .engine.history.moved import Compacted as Compacted
 from .engine.model import AnswerForming as AnswerForming
 from .engine.model import ModelAsked as ModelAsked
 from .engine.model import ModelReplied as ModelReplied
@@ -16,7 +17,6 @@ from .engine.result import RunEnded as RunEnded
 from .engine.result import RunFinished as RunFinished
 from .engine.result import RunStarted as RunStarted
 from .engine.result import SubRun as SubRun
-from .extensions.context_window import Compacted as Compacted
 from .policies.answer_checks import AnswerDoubted as AnswerDoubted
 from .policies.final_request import FinalRequest as FinalRequest
 from .policies.limits import PriceUnknown as PriceUnknown

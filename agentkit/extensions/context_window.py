@@ -19,9 +19,9 @@ from typing import Any
 
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, ModelError
-from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
+from ..core.flow import Emit, Flow, Hooks, Policy, ask, interpret
 from ..core.messages import DEVELOPER, Label, Message, delimit_data, is_short, join_labels, label_of_words
-from ..engine.history.moved import Moved, ShortenedHistory, tell
+from ..engine.history.moved import Compacted, Moved, ShortenedHistory, tell
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
 from ..policies.evidence import summarize
@@ -98,30 +98,6 @@ MAX_RETRIES = 2
 """How often a request that the model refused as too long is shortened and repeated."""
 ASKED_FROM_CHARS = 4_000
 """Characters of a request from which on the model is asked for its window."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted(WarningEvent):
-    """A request exceeds its share of the model's context window and is shortened.
-
-    `left_out` messages are not sent, and of `shrunk` results only a part; `characters` is about the length before and
-    after.  `error` is the provider's error, if there was one: then the deltas of its reply are void.
-    """
-
-    model: str
-    left_out: int
-    shrunk: int
-    characters: tuple[int, int]
-    error: ModelError | None = None
-
-    @property
-    def ends_request(self) -> object:
-        return self.error
-
-    @property
-    def notice(self) -> str:
-        changes = f"{self.left_out} messages left out, {self.shrunk} results shrunk"
-        return f"the conversation is too long for {self.model}: {changes}"
 
 
 class ContextWindow(Extension):

@@ -23,7 +23,7 @@ from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, ToolError, suggest
 from ..core.private_files import write_atomically
 from ..tools.json_tool import JsonTool
-from ..tools.lock import LOCK_VERSION, format_lock, read_lock
+from ..tools.lock import LOCK_VERSION, compare_digests, format_lock, read_lock
 
 MAX_SKILLS = 200
 MAX_SKILL_FILES = 1_000
@@ -110,7 +110,7 @@ class Skills(Extension):
             text = contents.get(path, b"").decode("utf-8-sig")
         except (OSError, DefinitionError, UnicodeDecodeError) as error:
             raise ToolError(f"{path[:200]!r} of the skill {name!r} cannot be read: {error}") from None
-        if skill.locked is not None and (changes := "; ".join(_compare(skill.locked, _digest(contents)))):
+        if skill.locked is not None and (changes := "; ".join(compare_digests(skill.locked, _digest(contents)))):
             remedy = "A person must review it, and run: agentkit lock --skills"
             raise ToolError(f"refused: the skill {name!r} has changed since it was locked: {changes}. {remedy}")
         if path not in contents:
@@ -136,7 +136,7 @@ class Skills(Extension):
         old = _read_lock(Path(file or self.lock_path))
         new = self._describe()
         pairs = [(name, *(lock.get(name, {"files": {}})["files"] for lock in (old, new))) for name in {**old, **new}]
-        return sorted(f"{name}: {change}" for name, before, after in pairs for change in _compare(before, after))
+        return sorted(f"{name}: {change}" for name, before, after in pairs for change in compare_digests(before, after))
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -230,12 +230,6 @@ def _read_files(folder: Path, paths: list[str] | None = None) -> dict[str, bytes
 
 def _digest(contents: Mapping[str, bytes]) -> dict[str, str]:
     return {path: sha256(data).hexdigest() for path, data in contents.items()}
-
-
-def _compare(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    for path in sorted({*old, *new}):
-        if old.get(path) != new.get(path):
-            yield f"{path} {'changed' if path in old and path in new else 'removed' if path in old else 'added'}"
 
 
 def _read_lock(place: Path) -> dict[str, Any]:

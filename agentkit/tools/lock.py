@@ -245,3 +245,10 @@ def compare_locks(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 raise DefinitionError(f"the lock of the tool {name!r} is damaged: {error}. Write it again.") from error
     return changes
+
+
+def compare_digests(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    """Yield what became of each file that is not as its digest in a lock: "scripts/run.py changed"."""
+    for path in sorted({*old, *new}):
+        if old.get(path) != new.get(path):
+            yield f"{path} {'changed' if path in old and path in new else 'removed' if path in old else 'added'}"

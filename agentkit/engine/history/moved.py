@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...core.errors import ModelError
+from ...core.flow import WarningEvent
 from ...core.messages import Message, calls_of, change_delimited, remove_delimiters, text_of, user
 from ...tools.ranking import list_stems
 from .size import RunningSize, count_characters
@@ -26,6 +28,30 @@ _RESULT_CHARS = 160
 _RESULT = "[{:,} characters of this result left the conversation, which is too long{}]"
 _IMAGES = "[the images of this result left the conversation, which is too long{}]"
 _LEFT_OUT = "[{} earlier messages left this conversation, because it is too long{}. What was done in them is done.]\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted(WarningEvent):
+    """A request exceeds its share of the model's context window and is shortened.
+
+    `left_out` messages are not sent, and of `shrunk` results only a part; `characters` is about the length before and
+    after.  `error` is the provider's error, if there was one: then the deltas of its reply are void.
+    """
+
+    model: str
+    left_out: int
+    shrunk: int
+    characters: tuple[int, int]
+    error: ModelError | None = None
+
+    @property
+    def ends_request(self) -> object:
+        return self.error
+
+    @property
+    def notice(self) -> str:
+        changes = f"{self.left_out} messages left out, {self.shrunk} results shrunk"
+        return f"the conversation is too long for {self.model}: {changes}"
 
 
 @dataclass
