@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from mcp import Client
 from mcp.server.auth.provider import AccessToken
 from pydantic import BaseModel
-from servers import wait_until_nothing_is_left
+from servers import over_http, wait_until_nothing_is_left
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -28,6 +28,7 @@ RED_DOT = (
     b"\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82"
 )
 deleted: list[str] = []
+ROUNDS = 10
 
 
 class Point(BaseModel):
@@ -468,6 +469,36 @@ def test_an_approval_counts_once_in_all_servers_on_one_journal(tmp_path):
     asyncio.run(work())
     assert deleted == ["a"]
     assert list_conversations(places[0]) == []
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_an_approval_that_is_sent_to_two_processes_at_once_acts_once(tmp_path, store, request):
+    journal = str(tmp_path / "runs.db") if store == "sqlite" else request.getfixturevalue("postgres_url")
+    effects = tmp_path / "effects"
+    processes = [over_http("paying_server.py", journal, str(effects)) for _ in range(2)]
+
+    async def work(first, second):
+        async def respond(_, __):
+            raise AssertionError("the rounds are sent by hand")
+
+        def send(client, **more):
+            return client.session.call_tool("pay", {"to": "Ada"}, allow_input_required=True, **more)
+
+        async with (
+            Client(first, mode="auto", elicitation_callback=respond) as one,
+            Client(second, mode="auto", elicitation_callback=respond) as other,
+        ):
+            yes = {"allow": types.ElicitResult(action="accept", content={"allow": True})}
+            for _ in range(ROUNDS):
+                approved = {"input_responses": yes, "request_state": (await send(one)).request_state}
+                results = await asyncio.gather(*(send(client, **approved) for client in (one, other, other, one)))
+                texts = [text_of(each) for each in results if each.result_type != "input_required"]
+                assert texts == ["paid Ada"]
+
+    with processes[0] as (first, _), processes[1] as (second, _):
+        asyncio.run(work(*(f"http://127.0.0.1:{port}/mcp" for port in (first, second))))
+    assert effects.read_text() == "Ada\n" * ROUNDS
 
 
 def test_noted_rounds_are_removed_when_no_answer_of_them_is_accepted_any_more(tmp_path):
