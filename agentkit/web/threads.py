@@ -451,7 +451,7 @@ def keys_of_user(store: Place, user: str) -> set[int]:
 def list_stored_runs(store: Place, user: str = "") -> list[Json]:
     """Return what the page lists of the runs of a journal, or of those of a user, the newest first."""
     own = keys_of_user(store, user) if user else None
-    return [describe_run(run) for run in runs(store, conversations=own, limit=MAX_LISTED_RUNS)]
+    return [describe_run(run) for run in runs(store, conversations=own, limit=MAX_LISTED_RUNS, checked=False)]
 
 
 def list_threads(store: Place, user: str = "") -> list[Json]:

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 import agentkit.web
 from agentkit import JsonAgent, ModelError, RunError, Session, journal, tool
 from agentkit.evals import evaluate
+from agentkit.extend import MessageWritten, opened_store
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views.markdown import parse_markdown
@@ -270,7 +271,8 @@ def test_a_damaged_journal_is_an_error_that_names_it(tmp_path):
     with sqlite3.connect(store) as connection:
         connection.execute("UPDATE messages SET body = '{' WHERE place = 1")
     with page_of(store=store) as client:
-        assert os.fspath(store) in client.get("/runs").text or client.get("/runs").json()[0]["state"] == "damaged"
+        (run,) = client.get("/runs").json()
+        assert f"{os.fspath(store)!r} is damaged" in client.get(f"/runs/{run['id']}").text
         assert client.get("/threads/t").status_code == 404
 
 
@@ -449,3 +451,34 @@ def test_a_user_sees_no_evaluations(tmp_path):
     with TestClient(app, headers={"host": HOST}) as client:
         assert client.get("/evals").json() == []
         assert client.get(f"/evals/{report.id}").status_code == 404
+
+
+class CountingStore:
+    """A store of the program's own, which notes what is read."""
+
+    def __init__(self, store):
+        self._store = store
+        self.read = []
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def records(self, *of, kinds=()):
+        for record in self._store.records(*of, kinds=kinds):
+            self.read.append(record)
+            yield record
+
+
+def test_the_list_of_runs_reads_no_message(tmp_path):
+    with opened_store(tmp_path / "runs.db") as opened:
+        store = CountingStore(opened)
+        for number in range(3):
+            model = ScriptedModel(call("price_of", item="tea"), answer("3.5"))
+            JsonAgent(price_of, model=model).run(f"query {number}", journal=store)
+        client = page_of(store=store)
+        store.read.clear()
+        listed = client.get("/runs").json()
+        assert [run["query"] for run in listed] == ["query 2", "query 1", "query 0"]
+        assert all(run["state"] == "finished" and run["steps"] == 2 for run in listed)
+        assert store.read
+        assert not [record for record in store.read if isinstance(record, MessageWritten)]

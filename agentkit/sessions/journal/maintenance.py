@@ -211,6 +211,7 @@ def runs(
     unfinished: bool = False,
     conversations: Collection[int] | None = None,
     limit: int | None = None,
+    checked: bool = True,
 ) -> list[RunInfo]:
     """Return the runs of a journal, the newest first; those that cannot be read have the state "damaged".
 
@@ -219,12 +220,13 @@ def runs(
         unfinished: Whether only those are wanted that can be resumed.
         conversations: The keys of their conversations, as in `RunInfo`; default: all.
         limit: The greatest number of runs.
+        checked: Whether all messages are read, too, so that a run whose conversation is damaged has that state.
     """
     with opened_store(store, must_exist=True) as opened:
         wanted = RunFilter(conversations=conversations, limit=limit)
         if not unfinished:
-            return list_runs(opened, wanted)
-        listed = list_runs(opened, replace(wanted, is_unfinished=True, limit=None))
+            return list_runs(opened, wanted, checked=checked)
+        listed = list_runs(opened, replace(wanted, is_unfinished=True, limit=None), checked=checked)
         return [run for run in listed if run.is_unfinished][:limit]  # others are running
 
 

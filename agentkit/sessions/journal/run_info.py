@@ -26,6 +26,7 @@ from ..records import (
     Conversation,
     ConversationTitled,
     MessageWritten,
+    Record,
     RunBegun,
     RunEntry,
     Step,
@@ -233,48 +234,60 @@ def with_inner_runs(store: Store, run: RunEntry) -> Iterator[RunEntry]:
 RUNS_PER_QUERY = 300
 
 
-def list_runs(store: Store, wanted: RunFilter = ALL_RUNS) -> list[RunInfo]:
-    """Return runs that are not inside others, the newest first; those that cannot be read have the state "damaged"."""
+KINDS_OF_LIST = (ConversationTitled, StepBegun, StepEnded)
+"""What a list shows of runs."""
+
+
+def list_runs(store: Store, wanted: RunFilter = ALL_RUNS, *, checked: bool = True) -> list[RunInfo]:
+    """Return runs that are not inside others, the newest first; those that cannot be read have the state "damaged".
+
+    Their messages are read if they are `checked`.
+    """
     entries = store.runs(replace(wanted, is_inner=False))
     newest_inner: dict[str, float] = {}
     for inner in store.runs(RunFilter(is_inner=True)) if entries else ():
         if isinstance(inner.origin, str) and isinstance(inner.begun, float | int):
             outer = inner.origin.partition("/")[0]
             newest_inner[outer] = max(inner.begun, newest_inner.get(outer, -1.0))
-    checked: dict[int, Conversation] = {}
+    kinds = (*KINDS_OF_LIST, MessageWritten) if checked else KINDS_OF_LIST
+    known: dict[int, Conversation] = {}
     listed: list[RunInfo] = []
     for start in range(0, len(entries), RUNS_PER_QUERY):
         batch = entries[start : start + RUNS_PER_QUERY]
         try:
-            listed += _describe_runs(store, batch, newest_inner, checked)
+            listed += _describe_runs(store, batch, newest_inner, known, kinds)
         except JournalError:  # a part of the store is damaged
             for entry in batch:
                 try:
-                    listed += _describe_runs(store, [entry], newest_inner, checked)
+                    listed += _describe_runs(store, [entry], newest_inner, known, kinds)
                 except JournalError as error:
                     listed.append(RunInfo(entry.id, error=str(error)))
     return listed
 
 
 def _describe_runs(
-    store: Store, entries: Sequence[RunEntry], newest_inner: Mapping[str, float], checked: dict[int, Conversation]
+    store: Store,
+    entries: Sequence[RunEntry],
+    newest_inner: Mapping[str, float],
+    known: dict[int, Conversation],
+    kinds: Collection[type[Record]],
 ) -> list[RunInfo]:
-    """Return the state of runs; `checked` has the conversations read so far, without their messages."""
+    """Return the state of runs; `known` has the conversations read so far, without their messages."""
     sound = [entry for entry in entries if not entry.damage]
-    keys = {entry.conversation for entry in sound} - checked.keys()
-    stored = fold(store.records(*sound, *keys, kinds=(ConversationTitled, MessageWritten, StepBegun, StepEnded)))
+    keys = {entry.conversation for entry in sound} - known.keys()
+    stored = fold(store.records(*sound, *keys, kinds=kinds))
     for conversation in map(stored.conversation, keys):
-        checked[conversation.key] = Conversation(conversation.key, title=conversation.title, damage=conversation.damage)
+        known[conversation.key] = Conversation(conversation.key, title=conversation.title, damage=conversation.damage)
     listed = []
     for entry in entries:
-        known = checked.get(entry.conversation, Conversation(entry.conversation))
-        damage = entry.damage or known.damage
+        conversation = known.get(entry.conversation, Conversation(entry.conversation))
+        damage = entry.damage or conversation.damage
         run = RunRecords(entry, None, list(stored.steps[entry.id].values()))
         try:
             if damage:
                 raise JournalError(damage) if entry.damage else damage_error(store, damage)
             info = to_run_info(store, run, newest_inner.get(entry.id, -1.0))
-            listed.append(replace(info, title=known.title) if known.title else info)
+            listed.append(replace(info, title=conversation.title) if conversation.title else info)
         except JournalError as error:
             listed.append(RunInfo(entry.id, error=str(error)))
     return listed
