@@ -115,6 +115,9 @@ from .sessions.journal.store import RunFilter as RunFilter
 from .sessions.journal.store import Store as Store
 from .sessions.journal.store import make_busy_error as make_busy_error
 from .sessions.journal.writer import JournaledConversation as JournaledConversation
+from .sessions.notes import MAX_NOTE_CHARS as MAX_NOTE_CHARS
+from .sessions.notes import JournalNotes as JournalNotes
+from .sessions.notes import SavedNote as SavedNote
 from .sessions.recordings import Recording as Recording
 from .sessions.records import ConversationCut as ConversationCut
 from .sessions.records import ConversationNamed as ConversationNamed

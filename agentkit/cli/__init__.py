@@ -27,6 +27,7 @@ COMMANDS = {
     "resume": ("journals", "Continue a stopped run."),
     "runs": ("journals", "List, show and remove stored runs."),
     "sessions": ("journals", "List and find conversations, give them titles and tags."),
+    "notes": ("journals", "List, edit and delete the notes of a memory."),
     "acp": ("doors", "Let an editor drive an agent."),
     "web": ("doors", "A page to talk with an agent and to read its runs."),
     "worker": ("doors", "Execute runs that were submitted."),

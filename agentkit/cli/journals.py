@@ -2,6 +2,7 @@
 
 - `agentkit runs`: the runs of a journal or of workers: their states, and what a person does about them;
 - `agentkit sessions`: the named conversations of a journal: search, titles and tags;
+- `agentkit notes`: the notes of agents with a memory in a journal;
 - `agentkit resume`: continue a stopped run;
 - `agentkit show`: a stored run or conversation;
 - `agentkit replay`: repeat a recorded run.
@@ -22,7 +23,7 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..extend import escape_unprintable, mask
+from ..extend import MAX_NOTE_CHARS, JournalNotes, SavedNote, escape_unprintable, mask
 from .agents import Command, agent_options, build_agent
 from .output import dump_json, follow, make_view, print_answer, print_note, print_run_lines
 from .targets import AGENT, EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
@@ -512,3 +513,69 @@ def _print_runs(listed: list[Any], if_empty: str) -> None:
         click.echo(f"{state}  {format_age(run.age):>4}  {query}\n    {last}")
     if not listed:
         print_note(if_empty)
+
+
+@click.command("notes")
+@click.argument("name", required=False)
+@click.option("--owner", help="Whose notes they are. Without it, the list has the notes of all.")
+@click.option("--edit", is_flag=True, help="Open the note in the editor of $EDITOR.")
+@click.option("--forget", is_flag=True, help="Delete the note.")
+@_journal_option
+def notes_command(name: str | None, owner: str | None, edit: bool, forget: bool, journal: Path | str) -> None:
+    """List the notes of Memory(journal=...), the newest first; or print, edit or delete the note NAME.
+
+    The head of a note has its origin: only a note with `{"integrity": "trusted"}` may name a destination.
+    """
+    notes = agentkit.extend.JournalNotes(journal, must_exist=True)
+    if name is None:
+        if edit or forget:
+            raise click.UsageError("--edit and --forget need the name of a note: agentkit notes NAME")
+        _list_notes(notes, notes.owners() if owner is None else [owner])
+        return
+    if edit and forget:
+        raise click.UsageError("--edit and --forget exclude each other")
+    of = owner or ""
+    found = notes.read(of)
+    if name not in found:
+        hint = agentkit.extend.suggest(name, found, then="agentkit notes lists them, and whose they are.")
+        raise click.UsageError(f"there is no note {name!r}{f' of {owner!r}' if owner else ''}. {hint}")
+    if forget:
+        notes.remove(name, of)
+    elif edit:
+        _edit_note(notes, found[name], of)
+    else:
+        click.echo(found[name].markdown, nl=False)
+
+
+def _list_notes(notes: JournalNotes, owners: Sequence[str]) -> None:
+    listed = [(note, owner) for owner in owners for note in notes.read(owner).values()]
+    for note, owner in sorted(listed, key=lambda entry: entry[0].changed, reverse=True):
+        age = format_age(time.time() - note.changed / 1e9)
+        origin = "untrusted" if note.origin.is_untrusted else "trusted"
+        of = f"  --owner {escape_unprintable(owner, 40)}" if owner else ""
+        begin = escape_unprintable(" ".join(mask(note.text).split()), 60)
+        click.echo(f"{escape_unprintable(note.name, 64)}{of}  {origin:<9}  {age:>4}  {begin}")
+    if not listed:
+        print_note("there are no notes")
+
+
+def _edit_note(notes: JournalNotes, note: SavedNote, owner: str) -> None:
+    """Let a person edit a note; the text is printed where it cannot be kept."""
+    text = click.edit(note.markdown, extension=".md", require_save=False)
+    if text is None or text == note.markdown:
+        print_note("nothing was changed")
+        return
+    edited = SavedNote.parse(note.name, text)
+    problem = ""
+    if len(edited.text) > MAX_NOTE_CHARS:
+        problem = f"the note has {len(edited.text)} characters, at most {MAX_NOTE_CHARS} are kept. Shorten it."
+    elif notes.read(owner).get(note.name) != note:
+        problem = f"the note {note.name!r} was changed meanwhile. Edit it again."
+    if problem:
+        click.echo(text)
+        raise click.UsageError(problem)
+    notes.write(edited, owner)
+    if edited.origin.is_untrusted and not note.origin.is_untrusted:
+        print_note(
+            f"the note has no readable head and is untrusted now. A trusted one begins with: {note.markdown[:44]!r}"
+        )

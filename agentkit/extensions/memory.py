@@ -1,33 +1,27 @@
-"""Memory: notes that outlive a conversation, as Markdown files that a person can read and edit.
+"""Memory: notes that outlive a conversation, in a folder or a journal, which a person can read and edit.
 
-A note keeps the label of what was written, in the head of its file.  So what came from untrusted text is untrusted
-again when a later run reads it.  A file without a head is untrusted as well: anyone may have put it there.
+A note keeps the label of what was written (see `sessions.notes`).  So what came from untrusted text is untrusted again
+when a later run reads it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, ToolError, suggest
-from ..core.messages import TRUSTED, UNKNOWN, Label
-from ..core.private_files import write_atomically
+from ..sessions.journal.store import Journal, Place
+from ..sessions.notes import MAX_NOTE_CHARS, MAX_NOTE_NAME_CHARS, FolderNotes, JournalNotes, Notes, SavedNote
 from ..tools.json_tool import JsonTool
 from ..tools.ranking import MAX_SEARCH_CHARS, WordIndex, count_words
 
 MAX_SAVED_NOTES = 1_000
-MAX_NOTE_CHARS = 10_000
-MAX_NOTE_NAME_CHARS = 64
 MAX_FOUND_NOTES = 10
 MAX_EXCERPT_CHARS = 200
-_HEAD = re.compile(r"---\norigin: (.*)\n---\n\n?")
 _WORD = re.compile(r"\w+")
 _INSTRUCTION = (
     "You keep notes that outlive this conversation. Look with find_notes for what earlier conversations may tell, "
@@ -35,36 +29,32 @@ _INSTRUCTION = (
 )
 
 
-@dataclass(frozen=True)
-class SavedNote:
-    """A note: its text, the origin of its text, and when it was changed, in nanoseconds."""
-
-    name: str
-    text: str
-    origin: Label
-    changed: int
-
-
 class Memory(Extension):
     """Give an agent notes that outlive its conversations: `extensions=[Memory("notes")]`.
 
     Args:
         folder: The folder of the notes, which is made when the first one is saved.
-        owner: A function of the run that returns the owner of its notes, such as `lambda run: run.deps.user`.  Each
-            owner has a folder of his own.  Default: all runs share the notes.
+        journal: The journal that has the notes instead: a file, a PostgreSQL database or a store.
+        owner: A function of the run that returns the owner of its notes, such as `lambda run: run.deps.user`, who
+            alone can read them.  Default: all runs share the notes.
 
     Raises:
-        DefinitionError: `folder` is a file, or `owner` is no function; when a run begins: it has no owner.
+        DefinitionError: There are both a folder and a journal, or neither; `folder` is a file, or `owner` is no
+            function; when a run begins: it has no owner.
     """
 
     name = "Memory"
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, owner: Callable[[RunContext[Any]], str] | None = None
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        journal: Place | Journal | None = None,
+        owner: Callable[[RunContext[Any]], str] | None = None,
     ) -> None:
-        self.folder = Path(folder)
-        if self.folder.exists() and not self.folder.is_dir():
-            raise DefinitionError(f"Memory: {folder} is no folder. Name the folder of the notes.")
+        if (folder is None) == (journal is None):
+            raise DefinitionError('Memory: name where the notes are. Memory("folder") or Memory(journal="runs.db")')
+        self.notes: Notes = _in_folder(folder) if journal is None else JournalNotes(Journal.of(journal).path)
         if owner is not None and not callable(owner):
             raise DefinitionError(f"Memory(owner=...) must be a function of the run, got {owner!r:.80}")
         self.owner = owner
@@ -81,7 +71,7 @@ class Memory(Extension):
 
     async def open(self, context: RunContext[Any]) -> None:
         """Check that the run has an owner."""
-        self._find_folder(context)
+        self._find_owner(context)
 
     def save_note(self, name: str, text: str, run: RunContext[Any]) -> str:
         """Save a note for later conversations; a note with that name is replaced.
@@ -93,18 +83,14 @@ class Memory(Extension):
         name = _to_name(name)
         if len(text) > MAX_NOTE_CHARS:
             raise ToolError(f"the text has {len(text)} characters. Write at most {MAX_NOTE_CHARS}, or several notes.")
-        path = self._find_folder(run) / f"{name}.md"
-        notes = self._read_notes(run)
-        if path.is_symlink():
-            raise ToolError(f"the note {name!r} is a link, which is not followed. Choose another name.")
+        owner = self._find_owner(run)
+        notes = self.notes.read(owner)
         origin = run.origin.inputs
         if name not in notes and len(notes) >= MAX_SAVED_NOTES:
             raise ToolError(f"there are {len(notes)} notes, at most {MAX_SAVED_NOTES} are kept. Forget one first.")
         if name in notes and origin.is_untrusted and not notes[name].origin.is_untrusted:
             raise ToolError(f"text from outside cannot replace the trusted note {name!r}. Choose another name.")
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        head = json.dumps(origin.as_dict(), ensure_ascii=True)
-        write_atomically(path, f"---\norigin: {head}\n---\n\n{text.strip()}\n".encode("utf-8", "replace"))
+        self.notes.write(SavedNote(name, text, origin), owner)
         return f"saved as {name}"
 
     def find_notes(self, query: str, run: RunContext[Any]) -> str:
@@ -113,7 +99,7 @@ class Memory(Extension):
         Args:
             query: What the note is about; "" for the latest notes.
         """
-        notes = [*self._read_notes(run).values()]
+        notes = [*self.notes.read(self._find_owner(run)).values()]
         places: Iterable[int] = range(len(notes))
         scores: Mapping[int, float] = {}
         if query.strip():
@@ -143,51 +129,31 @@ class Memory(Extension):
             name: The name of the note.
         """
         note = self._get(name, run)
-        (self._find_folder(run) / f"{note.name}.md").unlink(missing_ok=True)
+        self.notes.remove(note.name, self._find_owner(run))
         return "forgotten"
 
-    def _find_folder(self, run: RunContext[Any]) -> Path:
-        """Return the folder of the run's owner, whose name no other owner's folder can have."""
+    def _find_owner(self, run: RunContext[Any]) -> str:
         if self.owner is None:
-            return self.folder
+            return ""
         owner = self.owner(run)
         if not isinstance(owner, str) or not owner:
             raise DefinitionError(f"Memory(owner=...) must return a text that is not empty, got {owner!r:.80}")
-        shown = re.sub(r"[^a-z0-9]+", "-", owner.lower()).strip("-")[:MAX_NOTE_NAME_CHARS]
-        return self.folder / f"{shown}-{sha256(owner.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+        return owner
 
     def _get(self, name: str, run: RunContext[Any]) -> SavedNote:
-        notes = self._read_notes(run)
+        notes = self.notes.read(self._find_owner(run))
         if (note := notes.get(name) or notes.get(_to_name(name))) is None:
             trusted = [note.name for note in notes.values() if not note.origin.is_untrusted]
             raise ToolError(f"there is no note {name[:80]!r}. {suggest(name, trusted, then='Look with find_notes.')}")
         return note
 
-    def _read_notes(self, run: RunContext[Any]) -> Mapping[str, SavedNote]:
-        """Return the notes of the run's owner, by name; no links, and nothing that is larger than a note."""
-        try:
-            with os.scandir(self._find_folder(run)) as entries:
-                found = [entry for entry in entries if entry.name.endswith(".md") and _is_note(entry)]
-        except FileNotFoundError:
-            return {}
-        return {note.name: note for note in map(_read, sorted(found, key=lambda entry: entry.name))}
 
-
-def _is_note(entry: os.DirEntry[str]) -> bool:
-    is_small = entry.stat(follow_symlinks=False).st_size <= 8 * MAX_NOTE_CHARS
-    return is_small and entry.is_file(follow_symlinks=False) and entry.name[0] != "."
-
-
-def _read(entry: os.DirEntry[str]) -> SavedNote:
-    text = Path(entry.path).read_text(encoding="utf-8", errors="replace")
-    origin = UNKNOWN
-    if match := _HEAD.match(text):
-        text = text[match.end() :]
-        try:
-            origin = TRUSTED.join(Label.from_dict(json.loads(match[1])))
-        except (ValueError, RecursionError):
-            origin = UNKNOWN
-    return SavedNote(entry.name.removesuffix(".md"), text.strip(), origin, entry.stat().st_mtime_ns)
+def _in_folder(folder: Any) -> FolderNotes:
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        remedy = f"Name the folder of the notes, or write Memory(journal={os.fspath(folder)!r})."
+        raise DefinitionError(f"Memory: {folder} is no folder. {remedy}")
+    return FolderNotes(path)
 
 
 def _excerpt(text: str) -> str:

@@ -209,6 +209,9 @@ def check_claims(store: Store, make_store: MakeStore) -> None:
         store.append([ConversationNamed(name, second)])
         promise(other.names(name) == {name: second}, "names returns the wanted names alone")
         promise(other.names().get(name) == second, "ConversationNamed takes a name from the conversation that had it")
+        store.append([TextStored("tea", '"Green."', second)])
+        texts = fold(other.records(second, kinds=(TextStored,))).conversation(second).read_texts()
+        promise(texts == {"tea": "Green."}, "a named conversation without runs keeps its texts")
     finally:
         other.close()
 

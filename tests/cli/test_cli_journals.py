@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 from terminal import Terminal
 
-from agentkit import JsonAgent, Session
+from agentkit import JsonAgent, Memory, Session
 from agentkit.sessions.journal import runs
-from agentkit.testing import ScriptedModel, answer
+from agentkit.testing import ScriptedModel, answer, call
 
 ASKED = ("run", "Add 2 and 3", "--tools", "mytools.py:add", "--quiet", "--journal", "runs.db")
 
@@ -223,3 +223,56 @@ def test_conversations_are_listed_found_renamed_and_tagged(run, folder):
     assert "nothing was found" in run("sessions", "find", "rockets").stderr
     problem = run("sessions", "tag", "ada", "two words")
     assert (problem.exit_code, "expected up to 40 letters" in problem.stderr) == (1, True)
+
+
+EDITOR = """#!{python}
+import sys
+from pathlib import Path
+path = Path(sys.argv[1])
+path.write_text(path.read_text().replace("green", "black"){more})
+"""
+
+
+@pytest.fixture
+def notes(folder, run):
+    note = call("save_note", name="Tea", text="Ann drinks green tea.")
+    memory = Memory(journal="runs.db", owner=lambda context: context.deps)
+    for owner in ("ann", "bob"):
+        model = ScriptedModel(note, answer("saved"))
+        JsonAgent(model=model, extensions=[memory]).run("q", deps=owner, session=Session())
+    return lambda *words: run("notes", *words, "--journal", "runs.db")
+
+
+def edit_with(folder, monkeypatch, more=""):
+    editor = folder / "editor"
+    editor.write_text(EDITOR.format(python=sys.executable, more=more))
+    editor.chmod(0o700)
+    monkeypatch.setenv("EDITOR", str(editor))
+
+
+def test_the_notes_of_a_journal_are_listed_edited_and_deleted_by_a_person(folder, notes, monkeypatch):
+    bob, ann = notes().stdout.splitlines()
+    assert re.fullmatch(r"tea  --owner ann  trusted +\d+s  Ann drinks green tea\.", ann)
+    assert bob.startswith("tea  --owner bob")
+    edit_with(folder, monkeypatch)
+    assert notes("tea", "--owner", "ann", "--edit").exit_code == 0
+    shown = notes("tea", "--owner", "ann").stdout
+    assert shown == '---\norigin: {"integrity": "trusted"}\n---\n\nAnn drinks black tea.\n'
+    assert "green" in notes("tea", "--owner", "bob").stdout
+    assert notes("tea", "--owner", "bob", "--forget").exit_code == 0
+    assert "there is no note 'tea' of 'bob'" in notes("tea", "--owner", "bob").stderr
+    assert len(notes().stdout.splitlines()) == 1
+    assert "there are no notes" in notes("--owner", "bob").stderr
+    assert "there is no note 'tea'." in notes("tea").stderr
+    assert "need the name of a note" in notes("--edit").stderr
+
+
+def test_an_edited_note_is_never_lost_and_its_origin_is_told(folder, notes, monkeypatch):
+    edit_with(folder, monkeypatch, " * 1000")
+    done = notes("tea", "--owner", "ann", "--edit")
+    assert done.stdout.count("black") == 1000
+    assert "at most 10000 are kept" in done.stderr
+    assert "green" in notes("tea", "--owner", "ann").stdout
+    edit_with(folder, monkeypatch, "[40:]")
+    assert "is untrusted now" in notes("tea", "--owner", "ann", "--edit").stderr
+    assert "untrusted" in notes("--owner", "ann").stdout

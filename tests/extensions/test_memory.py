@@ -1,4 +1,4 @@
-"""Memory: notes as files, found and read in later conversations, each with the origin of its text."""
+"""Memory: notes in files or in a journal, found and read in later conversations, each with the origin of its text."""
 
 import json
 from dataclasses import dataclass
@@ -6,13 +6,25 @@ from dataclasses import dataclass
 import pytest
 from mail_tools import EVE, read_mail, send
 
-from agentkit import DefinitionError, JsonAgent, Memory, Paused, Session
+from agentkit import DefinitionError, JsonAgent, Memory, Paused, RunError, Session
 from agentkit.core.messages import label_of
+from agentkit.extend import JournalNotes, TextStored, list_conversations, name_conversations, opened_store, salvage
 from agentkit.extensions import memory as chapter
-from agentkit.journal import runs
+from agentkit.journal import prune, runs
+from agentkit.sessions.journal.connections import close_idle_stores
 from agentkit.testing import ScriptedModel, answer, call
 
 ANSWER = answer("done")
+
+
+@pytest.fixture(params=["folder", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
+def place(request, tmp_path):
+    """Where the notes are, as arguments of `Memory`."""
+    if request.param == "postgres":
+        return {"journal": request.getfixturevalue("postgres_url")}
+    return {"folder": tmp_path / "notes"} if request.param == "folder" else {"journal": tmp_path / "notes.db"}
+
+
 BOB = "bob@home.example"
 
 
@@ -62,8 +74,8 @@ def test_what_a_person_writes_is_read(world, tmp_path):
     assert "Milk." in texts[1]
 
 
-def test_the_best_notes_come_first_and_the_latest_without_words(world, tmp_path):
-    memory = Memory(tmp_path)
+def test_the_best_notes_come_first_and_the_latest_without_words(world, place):
+    memory = Memory(**place)
     for number in range(chapter.MAX_FOUND_NOTES + 2):
         act(world, memory, save(f"note {number}", f"Tea of person {number}."))
     best, latest = act(world, memory, call("find_notes", query="tea of person 7"), call("find_notes", query=""))
@@ -115,20 +127,21 @@ POISONS = {
 @pytest.mark.parametrize("setting", ["values", "context"])
 @pytest.mark.parametrize("way", ["find", "read"])
 @pytest.mark.parametrize("poison", POISONS)
-def test_a_poisoned_note_reaches_no_destination(world, tmp_path, poison, way, setting, other):
+def test_a_poisoned_note_reaches_no_destination(world, place, poison, way, setting, other):
     query = f"Do what the mail asks, and tell {BOB} hello."
-    memory = Memory(tmp_path)
+    memory = Memory(**place)
     model = ScriptedModel(call("read_mail"), POISONS[poison], ANSWER)
     settings = {"untrusted": setting, "approve": lambda made: True if made.name == "save_note" else None}
     agent = JsonAgent(read_mail, send, model=model, extensions=[memory], **settings)
     world.run(agent, query)
-    (path,) = tmp_path.glob("*.md")
-    assert '"integrity": "untrusted"' in path.read_text().splitlines()[1]
+    (note,) = memory.notes.read().values()
+    assert note.origin.is_untrusted
+    assert '"integrity": "untrusted"' in note.markdown.splitlines()[1]
     target = EVE.replace("@", "-").replace(".", "-") if poison == "in the name" and way == "find" else EVE
-    look = call("find_notes", query="") if way == "find" else call("read_note", name=path.stem)
+    look = call("find_notes", query="") if way == "find" else call("read_note", name=note.name)
     turns = [look, call("send", to=target, text="the report"), ANSWER]
     if other == "another agent":
-        agent = JsonAgent(send, extensions=[Memory(tmp_path)], untrusted=setting)
+        agent = JsonAgent(send, extensions=[Memory(**place)], untrusted=setting)
     with pytest.raises(Paused) as pause:
         world.run(agent, "Send the report.", session=Session(), model=ScriptedModel(*turns))
     assert [made.name for made in pause.value.calls] == ["send"]
@@ -136,32 +149,33 @@ def test_a_poisoned_note_reaches_no_destination(world, tmp_path, poison, way, se
     assert label_of(read).is_untrusted
 
 
-def test_a_trusted_note_may_name_a_destination(world, tmp_path):
-    memory = Memory(tmp_path)
+def test_a_trusted_note_may_name_a_destination(world, place):
+    memory = Memory(**place)
     act(world, memory, save("report", f"Reports go to {BOB}."), query=f"Remember: Reports go to {BOB}.")
     other = call("read_note", name="report"), call("read_mail"), call("send", to=BOB, text="the report")
     assert act(world, memory, *other, tools=[read_mail, send])[2] == "sent"
 
 
-def test_what_the_user_said_is_trusted_although_something_untrusted_was_read(world, tmp_path):
+def test_what_the_user_said_is_trusted_although_something_untrusted_was_read(world, place):
     said = "Reports go to Bob on Mondays."
+    memory = Memory(**place)
     act(
         world,
-        Memory(tmp_path),
+        memory,
         call("read_mail"),
         save("reports", said),
         query=f"Save reports: {said}",
         tools=[read_mail],
     )
-    assert (tmp_path / "reports.md").read_text().splitlines()[1] == 'origin: {"integrity": "trusted"}'
+    assert memory.notes.read()["reports"].markdown.splitlines()[1] == 'origin: {"integrity": "trusted"}'
 
 
-def test_text_from_outside_does_not_replace_a_trusted_note(world, tmp_path):
-    memory = Memory(tmp_path)
+def test_text_from_outside_does_not_replace_a_trusted_note(world, place):
+    memory = Memory(**place)
     act(world, memory, save("report", f"Reports go to {BOB}."))
     texts = act(world, memory, call("read_mail"), save("report", f"Reports go to {EVE}."), tools=[read_mail])
     assert "text from outside cannot replace the trusted note 'report'. Choose another name." in texts[1]
-    assert BOB in (tmp_path / "report.md").read_text()
+    assert BOB in memory.notes.read()["report"].text
 
 
 @pytest.mark.parametrize(
@@ -189,15 +203,16 @@ class Person:
     user: str
 
 
-def owned(folder):
-    return Memory(folder, owner=lambda run: run.deps.user)
+def owned(**place):
+    return Memory(**place, owner=lambda run: run.deps.user)
 
 
 @pytest.mark.parametrize(
-    "other", ["Ann", "ann ", "ann/../bob", "..", "ann-", "\N{LATIN SMALL LETTER A WITH ACUTE}nn", "bob"]
+    "other",
+    ["Ann", "ann ", "ann/../bob", "..", "ann-", "\N{LATIN SMALL LETTER A WITH ACUTE}nn", "bob", "a\0", "\ud800"],
 )
-def test_the_notes_of_one_owner_are_never_those_of_another(world, tmp_path, other):
-    memory = owned(tmp_path / "notes")
+def test_the_notes_of_one_owner_are_never_those_of_another(world, place, tmp_path, other):
+    memory = owned(**place)
     act(world, memory, save("secret", "The code is 4711."), deps=Person("ann"))
     turns = [
         call("find_notes", query=""),
@@ -216,7 +231,7 @@ def test_the_notes_of_one_owner_are_never_those_of_another(world, tmp_path, othe
 @pytest.mark.parametrize("nobody", ["", None, 3])
 def test_a_run_without_an_owner_does_not_begin(world, tmp_path, nobody):
     model = ScriptedModel(ANSWER)
-    agent = JsonAgent(model=model, extensions=[owned(tmp_path)], deps=Person(nobody))
+    agent = JsonAgent(model=model, extensions=[owned(folder=tmp_path)], deps=Person(nobody))
     with pytest.raises(Exception, match=r"Memory\(owner=\.\.\.\) must return a text that is not empty"):
         world.run(agent, "Go.")
     assert not model.requests
@@ -230,6 +245,40 @@ def test_notes_are_bounded(world, tmp_path):
         (tmp_path / f"{number}.md").touch()
     assert "there are 1000 notes, at most 1000 are kept. Forget one first." in act(world, memory, save("one", "x"))[0]
     assert act(world, memory, save("7", "x")) == ["saved as 7"]
+
+
+def test_notes_in_a_journal_outlive_the_process_and_are_no_conversation(world, place):
+    if "journal" not in place:
+        pytest.skip("a folder is no journal")
+    agent = JsonAgent(model=ScriptedModel(save("tea", "Green."), ANSWER), extensions=[Memory(**place)], **place)
+    world.run(agent, "Go.")
+    close_idle_stores()
+    assert act(world, Memory(**place), call("read_note", name="tea")) == ["Green."]
+    assert list_conversations(place["journal"]) == []
+    assert [run.query for run in runs(place["journal"])] == ["Go."]
+    prune(0, store=place["journal"])
+    assert act(world, Memory(**place), call("read_note", name="tea")) == ["Green."]
+    (name,) = name_conversations(place["journal"]).values()
+    with pytest.raises(RunError, match="names that begin with 'agentkit:notes/' are those of notes"):
+        Session.open(name, place["journal"])
+
+
+def test_a_damaged_note_of_a_journal_is_named(world, tmp_path):
+    memory = Memory(journal=tmp_path / "notes.db")
+    act(world, memory, save("tea", "Green."))
+    with opened_store(tmp_path / "notes.db") as store:
+        (key,) = store.names().values()
+        store.append([TextStored("tea", '{"note": "Black.", "changed": 1}', key, 1)])
+    (text,) = act(world, memory, call("read_note", name="tea"))
+    assert "is damaged: the notes of '': the text tea was changed" in text
+
+
+def test_the_notes_of_a_damaged_journal_are_copied_with_its_runs(world, tmp_path):
+    act(world, owned(journal=tmp_path / "notes.db"), save("tea", "Green."), deps=Person("ann"))
+    salvage(tmp_path / "notes.db", tmp_path / "new.db")
+    notes = JournalNotes(tmp_path / "new.db")
+    assert notes.owners() == ["ann"]
+    assert notes.read("ann")["tea"].text == "Green."
 
 
 def test_nothing_outside_of_the_folder_is_read_or_written(world, tmp_path):
@@ -267,7 +316,10 @@ def test_the_readers_of_a_result_are_kept_with_the_note(world, tmp_path):
 
 def test_wrong_settings_are_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DefinitionError, match=r"file is no folder\. Name the folder of the notes"):
+    with pytest.raises(DefinitionError, match=r"file is no folder\. Name the folder of the notes, or .*journal="):
         Memory(tmp_path / "file")
+    for both in ({}, {"folder": tmp_path, "journal": tmp_path / "notes.db"}):
+        with pytest.raises(DefinitionError, match="Memory: name where the notes are"):
+            Memory(**both)
     with pytest.raises(DefinitionError, match=r"Memory\(owner=...\) must be a function of the run, got 'ann'"):
         Memory(tmp_path, owner="ann")

@@ -36,6 +36,7 @@ from ..records import (
     StepBegun,
     StepEnded,
     TextStored,
+    cut_digest,
     decode_all,
     digest,
     fold,
@@ -61,6 +62,7 @@ from .search import FoundConversation, check_tags, find_in
 from .sqlite import SqlStore
 from .store import (
     DAMAGE,
+    NOTES_NAME,
     ConversationBusy,
     Journal,
     JournalError,
@@ -106,6 +108,8 @@ def open_named(journal: Journal, name: str) -> Opened:
         raise RunError(
             f'a conversation of a journal needs a name, got {name!r:.60}. Give a text: Session.open("ada", ...)'
         )
+    if name.startswith(NOTES_NAME):
+        raise RunError(f"{name!r:.60}: names that begin with {NOTES_NAME!r} are those of notes. Choose another name.")
     with opened_store(journal.path, journal.sync) as store, reading(store, f"the conversation {name!r}"):
         key = store.claim_name(name, JournaledConversation(journal).key)
         kept, state = read_conversation(store, journal, key)
@@ -730,7 +734,7 @@ def find_problems(store: Place) -> list[str]:
 
 
 def salvage(store: Place, target: Place) -> int:
-    """Copy the runs that can be read into a new journal `target`; return their number.
+    """Copy the runs and the notes that can be read into a new journal `target`; return the number of the runs.
 
     Raises:
         JournalError: `target` exists.
@@ -747,6 +751,11 @@ def salvage(store: Place, target: Place) -> int:
                 split = ([*one.split(of[one.run])] if isinstance(one, Step) else [one] for one in read)
                 new.append([*chain.from_iterable(split)])
                 saved += 1
+        for name, key in old.names().items():
+            if name.startswith(NOTES_NAME):
+                texts = [one for one in old.records(key, kinds=(TextStored,)) if isinstance(one, TextStored)]
+                new.claim_name(name, key)
+                new.append([one for one in texts if one.digest == cut_digest(key, one.key, one.body or "")])
     return saved
 
 

@@ -36,6 +36,9 @@ SQLITE_SCHEME = "sqlite:///"
 MISSING_REMEDY = "JsonAgent(..., journal=place) begins one with its first run; check the path or the URL."
 """What to do about a place that has no journal."""
 
+NOTES_NAME = "agentkit:notes/"
+"""Begins the names of the conversations that hold notes; no session has such a name."""
+
 
 class JournalError(RunError):
     """A journal cannot be written or read, or lacks the wanted run; the message names the remedy."""
