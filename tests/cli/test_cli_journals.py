@@ -267,7 +267,7 @@ def test_the_notes_of_a_journal_are_listed_edited_and_deleted_by_a_person(folder
     assert "need the name of a note" in notes("--edit").stderr
 
 
-def test_an_edited_note_is_never_lost_and_its_origin_is_told(folder, notes, monkeypatch):
+def test_the_text_of_an_editor_is_printed_where_it_cannot_be_kept(folder, notes, monkeypatch):
     edit_with(folder, monkeypatch, " * 1000")
     done = notes("tea", "--owner", "ann", "--edit")
     assert done.stdout.count("black") == 1000

@@ -235,6 +235,16 @@ def test_a_short_module_is_not_a_part_of_its_only_importer():
     assert not set(ALONE) - short, "these need no exception"
 
 
+EXTENSION_LINES = 250
+CODE_LINES = 400
+
+
+@each_path(sorted((PACKAGE / "extensions").glob("*.py")))
+def test_an_extension_is_one_short_file(path):
+    most = CODE_LINES if path.name == "code.py" else EXTENSION_LINES
+    assert len(path.read_text().splitlines()) <= most, "move what is no policy, tool or setting to its own subject"
+
+
 def splits_a_value(node: ast.AST) -> bool:
     """Return whether a statement gives several targets a value each, though none of the values needs an older one."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple | ast.List):
