@@ -146,7 +146,8 @@ from .sessions.session import read_saved as read_saved
 from .tools.definition import Definition as Definition
 from .tools.execution.call import BoundCall as BoundCall
 from .tools.execution.call_tools import CallTools as CallTools
-from .tools.http.addresses import Target as Target
+from .tools.http.addresses import is_public as is_public
+from .tools.http.addresses import is_public_url as is_public_url
 from .tools.http.addresses import parse_url as parse_url
 from .tools.http.addresses import resolve_target as resolve_target
 from .tools.json_tool import make_defined_tool as make_defined_tool

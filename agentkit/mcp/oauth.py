@@ -7,9 +7,11 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import getproxies
 
 import click
 import httpx2
@@ -24,7 +26,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from .. import RunError, ToolError
-from ..extend import Target, hide, mask, parse_url, resolve_target, run_coroutine, write_atomically
+from ..extend import hide, is_public, is_public_url, mask, parse_url, resolve_target, run_coroutine, write_atomically
 
 LOGIN_SECONDS = 300.0
 """The longest time that a person may take."""
@@ -74,7 +76,8 @@ class StoredLogin:
         async def redirect(address: str) -> None:
             if show is None:
                 raise LoginNeeded(self.url)
-            await asyncio.to_thread(check_named_address, address, self.url)
+            server = await asyncio.to_thread(_Server.look_up, self.url)
+            await asyncio.to_thread(server.check, address)
             show(address)
 
         async def receive() -> AuthorizationCodeResult:
@@ -145,23 +148,21 @@ class StoredLogin:
 
 
 class _CheckedLogin(OAuthClientProvider):
-    """The SDK's login, which asks no address inside the network of this program that a server outside names.
+    """The SDK's login, which asks no address inside the network of this program that a server outside names."""
 
-    A server on the public internet may name public addresses alone, and over https if it has https itself.  One inside
-    may name any.  Each name is looked up before a request; the connection looks it up again.
-    """
+    _server: "_Server | None" = None
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:  # drives the flow of the SDK, as that does with its own
-        server_url = self.context.server_url
+        if self._server is None:
+            self._server = await asyncio.to_thread(_Server.look_up, self.context.server_url)
         flow = super().async_auth_flow(request)
         try:
             outgoing = await flow.__anext__()
             while True:
-                if outgoing is not request:
-                    await asyncio.to_thread(check_named_address, str(outgoing.url), server_url)
-                response = yield outgoing
+                response = yield await asyncio.to_thread(self._server.pin, outgoing)
+                response.request = outgoing
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
@@ -169,28 +170,71 @@ class _CheckedLogin(OAuthClientProvider):
             await flow.aclose()
 
 
-def check_named_address(url: str, server_url: str) -> None:
-    """Raise `RunError` if a server names an address for its login that it must not lead this program to."""
-    try:
-        own = parse_url(server_url)
-        named = parse_url(url)
-        if (own.scheme, own.authority) == (named.scheme, named.authority) or not _is_public(own):
-            return
-        if own.scheme == "https" and named.scheme != "https":
-            raise ToolError("It is not https.")
-        resolve_target(named, LOOKUP_SECONDS)
-    except (ToolError, TimeoutError) as error:
-        raise RunError(
-            f"the server {server_url} names {url!r:.200} for its login, which was not asked: {error or 'no such host'}"
-        ) from error
+@dataclass(frozen=True)
+class _Server:
+    """A server with a login, as it was looked up.
 
+    One on the public internet may name public addresses alone, and over https if it has https itself.  One inside may
+    name any.  Each name is looked up once, and the request goes to the address that was checked: a second look-up could
+    differ ("DNS rebinding").  A proxy looks names up itself, so there the text of an address decides.
 
-def _is_public(target: Target) -> bool:
-    try:
-        resolve_target(target, LOOKUP_SECONDS)
-    except (ToolError, TimeoutError):
-        return False
-    return True
+    Attributes:
+        url: Its address.
+        inside: Its numeric address if it is inside the network of this program, else "".
+    """
+
+    url: str
+    inside: str = ""
+
+    @classmethod
+    def look_up(cls, url: str) -> "_Server":
+        """Return a server; one that is not found counts as outside."""
+        try:
+            target = parse_url(url)
+            if getproxies():
+                return cls(url, "" if is_public_url(url) else target.host)
+            found = resolve_target(target, LOOKUP_SECONDS, [f"{target.host}:{target.port}"])
+        except (ToolError, TimeoutError):
+            return cls(url)
+        numbers = [str(each.address[0]) for each in found]
+        return cls(url, "" if any(map(is_public, numbers)) else numbers[0])
+
+    def pin(self, request: httpx2.Request) -> httpx2.Request:
+        """Return a request of the login with the address that was checked in the place of the name."""
+        address = self.check(str(request.url))
+        if not address or getproxies():
+            return request
+        extensions = {**request.extensions, "sni_hostname": request.url.host}
+        url = request.url.copy_with(host=address)
+        return httpx2.Request(
+            request.method, url, headers=request.headers, stream=request.stream, extensions=extensions
+        )
+
+    def check(self, url: str) -> str:
+        """Return the numeric address for a URL of the login, "" where the name will do.
+
+        Raises:
+            RunError: The server names an address that it must not lead this program to.
+        """
+        try:
+            own = parse_url(self.url)
+            named = parse_url(url)
+            if (own.scheme, own.authority) == (named.scheme, named.authority):
+                return self.inside
+            if self.inside:
+                return ""
+            if own.scheme == "https" and named.scheme != "https":
+                raise ToolError("It is not https.")
+            if not getproxies():
+                return str(resolve_target(named, LOOKUP_SECONDS)[0].address[0])
+            if not is_public_url(url):
+                raise ToolError("It is not on the public internet.")
+            return ""
+        except (ToolError, TimeoutError) as error:
+            raise RunError(
+                f"the server {self.url} names {url!r:.200} for its login, which was not asked: "
+                f"{error or 'no such host'}"
+            ) from error
 
 
 def _hide_tokens(tokens: OAuthToken) -> OAuthToken:

@@ -17,20 +17,24 @@ OUTSIDE = "https://93.184.215.14/mcp"
 INSIDE = "http://127.0.0.1:9/mcp"
 
 
-def ask_for_login(server, *replies):
-    """Return the addresses that a login at a server asks, which answers with these replies after a 401."""
+def requests_of(server, *replies):
+    """Return the requests of a login at a server as they are sent; it answers with these replies after a 401."""
 
     async def work():
         flow = (
             StoredLogin(server).make_auth(1, show=lambda address: None).async_auth_flow(httpx2.Request("POST", server))
         )
-        asked = [await anext(flow)]
+        sent = [await anext(flow)]
         for status, headers, body in ((401, {}, b""), *replies):
-            reply = httpx2.Response(status, headers=headers, content=body, request=asked[-1])
-            asked.append(await flow.asend(reply))
-        return [str(request.url) for request in asked[1:]]
+            sent.append(await flow.asend(httpx2.Response(status, headers=headers, content=body, request=sent[-1])))
+        return sent
 
     return asyncio.run(work())
+
+
+def ask_for_login(server, *replies):
+    """Return the addresses that a login at a server asks after its first request."""
+    return [str(request.url) for request in requests_of(server, *replies)[1:]]
 
 
 def metadata(*servers, resource):
@@ -56,3 +60,37 @@ def test_a_server_outside_may_name_another_one_outside(internet):
 def test_a_server_inside_may_name_another_one_inside(internet):
     asked = ask_for_login(INSIDE, metadata("http://127.0.0.1:10", resource=INSIDE))
     assert asked[-1] == "http://127.0.0.1:10/.well-known/oauth-authorization-server"
+
+
+@pytest.mark.parametrize("second", ["10.1.2.3", "93.184.215.99"], ids=["inside", "another one"])
+def test_a_name_is_looked_up_once_and_the_request_goes_to_the_address_that_was_checked(internet, second):
+    internet.names["login.example"] = [["93.184.215.15"], [second]]
+    *_, last = requests_of(OUTSIDE, metadata("https://login.example", resource=OUTSIDE))
+    assert internet.lookups.count("login.example") == 1
+    assert str(last.url) == "https://93.184.215.15/.well-known/oauth-authorization-server"
+    assert last.headers["host"] == "login.example"
+    assert last.extensions["sni_hostname"] == "login.example", "the certificate is that of the name"
+
+
+def test_a_server_that_moves_inside_after_its_first_look_up_stays_outside(internet):
+    own = "https://mcp.example/mcp"
+    internet.names["mcp.example"] = [["93.184.215.14"], ["127.0.0.1"]]
+    with pytest.raises(RunError, match="which was not asked"):
+        requests_of(own, metadata("https://10.1.2.3", resource=own))
+
+
+def test_a_server_inside_is_asked_at_the_address_by_which_it_counts_as_inside(internet):
+    own = "http://mcp.example/mcp"
+    internet.names["mcp.example"] = [["127.0.0.1"], ["93.184.215.14"]]
+    first, *_ = requests_of(own, metadata("http://127.0.0.1:10", resource=own))
+    assert (str(first.url), first.headers["host"]) == ("http://127.0.0.1/mcp", "mcp.example")
+
+
+def test_a_proxy_looks_names_up_itself_and_the_text_of_an_address_decides(internet, monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    own = "https://mcp.example/mcp"
+    *_, last = requests_of(own, metadata("https://login.example", resource=own))
+    assert str(last.url) == "https://login.example/.well-known/oauth-authorization-server"
+    with pytest.raises(RunError, match="which was not asked: It is not on the public internet"):
+        requests_of(own, metadata("https://10.1.2.3", resource=own))
+    assert internet.lookups == []
