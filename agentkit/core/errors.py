@@ -208,11 +208,6 @@ DENIED = "Denied"
 """The name in the `ExceptionInfo` of a call that was not allowed."""
 
 
-def is_denied(text: str) -> bool:
-    """Return whether the text of an error is that of a call that was not allowed."""
-    return text == DENIED or text.startswith(f"{DENIED}: ")
-
-
 @dataclass(frozen=True, slots=True)
 class ExceptionInfo:
     """What the model reads of a failed call: an unknown tool, invalid arguments, or an exception of the tool.
@@ -222,11 +217,13 @@ class ExceptionInfo:
         message: The exception's text, without traceback and paths, which go to the log only.
         is_own: Whether agentkit or the developer wrote the text, such as that of a refusal or a timeout.  That of a
             tool may contain what others wrote.
+        is_refusal: Whether the call was not allowed, and did not run.
     """
 
     name: str
     message: str
     is_own: bool = field(default=False, repr=False, compare=False)
+    is_refusal: bool = field(default=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, error: BaseException) -> "ExceptionInfo":

@@ -381,15 +381,24 @@ def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Mes
     return message
 
 
-def tool_message(call: ToolCall, content: str, parts: Sequence[Message] = (), *, label: Label | None = None) -> Message:
+def tool_message(
+    call: ToolCall,
+    content: str,
+    parts: Sequence[Message] = (),
+    *,
+    label: Label | None = None,
+    is_refusal: bool = False,
+) -> Message:
     """Return the tool message that answers `call`; `parts` are content parts (images) behind its text.
 
-    Without a label, the message counts as untrusted.
+    Without a label, the message counts as untrusted.  `is_refusal` marks the answer to a call that was not allowed.
     """
     shown = [{"type": "text", "text": content}, *parts] if parts else content
     message: Message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": shown}
     if label is not None:
         message["label"] = {"integrity": "trusted"} if label is TRUSTED else label.as_dict()
+    if is_refusal:
+        message["refused"] = True
     return message
 
 

@@ -162,7 +162,9 @@ class _ApprovalPolicy:
         if decision is True:
             return bound
         if not isinstance(decision, dict):
-            refused = BoundCall.impossible(call, ExceptionInfo(DENIED, decision or NOT_ALLOWED), bound.tool)
+            refused = BoundCall.impossible(
+                call, ExceptionInfo(DENIED, decision or NOT_ALLOWED, is_refusal=True), bound.tool
+            )
             return replace(refused, origin=bound.origin)  # the reason may quote the arguments
         again = bound.with_arguments(decision)
         if again.problem is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core.context import PlanChanged, PlanStep, Progress
-from ..core.errors import DENIED, Paused, is_denied
+from ..core.errors import Paused
 from ..core.flow import Event, Listener
 from ..core.masking import MaskedStream, mask
 from ..core.messages import Message, calls_of, text_of
@@ -260,7 +260,7 @@ def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed
     path = join_path(agent, message["tool_call_id"])
     error = span.get("error") or ""
     text = text_of(message)
-    is_refused = is_denied(error or text if not span or error else "")
+    is_refused = bool(message.get("refused"))
     content = message["content"]
     images = _images(content) if isinstance(content, list) else ()
     is_error = bool(error) or is_refused
@@ -380,7 +380,7 @@ class FrameReader:
                     path = join_path(self._agent, result.call.id)
                     content = mask(result.content)
                     is_error = result.error is not None
-                    is_refused = result.error is not None and result.error.name == DENIED
+                    is_refused = result.error is not None and result.error.is_refusal
                     images = _images(result.images)
                     about = (result.seconds, is_error, result.is_open, is_refused, images)
                     yield CallClosed(self._agent, path, content, *about)

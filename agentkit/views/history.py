@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
-from ..core.errors import is_denied
 from ..core.messages import ToolCall, Usage, calls_of, remove_delimiters, text_of
 from ..core.parts import describe_part, parts_of
 from ..tools.execution.call import ANSWER_RESULT
@@ -36,7 +35,7 @@ def render_messages(messages: Iterable[Any], trace: Data | None = None) -> Itera
         if message["role"] == "tool":
             shown = f"{message.get('name') or 'a tool'}: {text}"
             error = spans.get(identity, {}).get("error", "")
-            if is_denied(error or (text if identity not in spans else "")):  # a refused call did not run
+            if message.get("refused"):
                 yield Line("WARNING", "refused", shown)
             elif error:
                 yield Line("WARNING", "error", shown)

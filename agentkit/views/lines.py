@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from ..core.context import PlanStep, Progress
-from ..core.errors import DENIED
 from ..core.flow import Event
 from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import ToolCall, Usage, remove_delimiters, text_of
@@ -173,7 +172,7 @@ def _event_lines(event: Event) -> Iterator[Line]:
         case ToolFinished(result) if result.error is not None:
             yield Line(
                 "WARNING",
-                "refused" if result.error.name == DENIED else "error",
+                "refused" if result.error.is_refusal else "error",
                 f"{result.call.name}: {remove_delimiters(result.content)}",
             )
         case ToolFinished(result) if not result.is_answer:

@@ -490,6 +490,11 @@ def test_a_reply_is_admitted_with_the_names_and_arguments_that_the_model_wrote()
     assert known == {"call_0", "a", "call_2"}
 
 
+def test_an_id_that_reads_as_a_path_is_replaced():
+    first, second = calls_of(normalize_reply(says(call_of(id="functions/add:0"), call_of(id="b")), {"call_1"}))
+    assert (first.id, second.id) == ("call_2", "b")
+
+
 def test_groups_hold_a_call_and_its_results_together():
     history = [*ANSWERED, assistant("done"), user("next")]
     assert [history[group] for group in split_groups(history)] == [

@@ -412,6 +412,34 @@ def test_a_call_that_a_person_refused_did_not_fail(tmp_path, is_stored):
     assert (result["content"], result["metadata"]["agentkit"]["isRefused"]) == ("Denied: no", True)
 
 
+class Denied(Exception):
+    pass
+
+
+def look_up(name: str) -> str:
+    """Look a word up."""
+    if name == "nobody":
+        raise Denied("no such word")
+    return f"Denied: what {name} was."
+
+
+@pytest.mark.parametrize("kind", ["live", "of the run", "of an earlier run"])
+def test_the_text_of_a_tool_is_no_refusal_whatever_it_begins_with(tmp_path, kind):
+    store = tmp_path / "runs.db"
+    replies = [call("look_up", name="Ada"), call("look_up", name="nobody"), answer("done"), answer("again")]
+    with page_of(look_up, replies=replies, store=store) as client:
+        events = post_query(client)
+        if kind == "of an earlier run":
+            post_query(client)
+    with page_of(look_up, store=store) as client:
+        if kind != "live":
+            events = client.get("/threads/t").json()["events"]
+    found = [event["metadata"]["agentkit"] for event in events if event["type"] == "TOOL_CALL_RESULT"]
+    assert [(about["isRefused"], about["isError"]) for about in found] == [(False, False), (False, True)]
+    shown = journal.show(journal.runs(store)[0].id, store=store)
+    assert "refused" not in roles_of(shown)
+
+
 def roles_of(shown):
     return [line.split()[0] for line in str(shown).splitlines() if line[:1].strip()]
 

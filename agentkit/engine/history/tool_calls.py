@@ -194,8 +194,9 @@ def normalize_reply(message: Message, known_ids: set[str]) -> Message:
     """Give every call of a model's reply a unique id, a name and arguments that are text.
 
     Providers answer status 400 to every later request when two calls share an id or an id is empty, and some models
-    write such calls.  Names and arguments stay as the model wrote them.  New ids are added to `known_ids`.  A message
-    where nothing has to change is returned as the same object.
+    write such calls.  An id with a "/" would read as the path of a call inside another one.  Names and arguments stay
+    as the model wrote them.  New ids are added to `known_ids`.  A message where nothing has to change is returned as
+    the same object.
     """
     calls = message.get("tool_calls")
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
@@ -206,7 +207,7 @@ def normalize_reply(message: Message, known_ids: set[str]) -> Message:
     ids = CallIds(known_ids)
     normalized = []
     for call in map(normalize_call, calls):
-        identity = ids.unique(call["id"])
+        identity = ids.unique("" if "/" in call["id"] else call["id"])
         normalized.append(call if identity == call["id"] else {**call, "id": identity})
     if any(map(operator.is_not, normalized, calls)):
         return {**message, "tool_calls": normalized}

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import DENIED, RunError, is_denied
+from ...core.errors import DENIED, RunError
 from ...core.masking import mask_json
 from ...core.messages import Message, Usage, calls_of, system
 from ...core.private_files import open_private, write_atomically
@@ -174,7 +174,7 @@ class Recording:
             call = message["tool_call_id"]
             text = message["content"]
             self.results.setdefault(call, {**asked.get(call, {}), "text": text})
-            if is_denied(str(text)):
+            if message.get("refused"):
                 self.decisions.setdefault(call, text.removeprefix(f"{DENIED}: "))
 
     @classmethod

@@ -141,7 +141,8 @@ class ToolResult:
     @property
     def message(self) -> Message:
         """The tool message that answers the call."""
-        return tool_message(self.call, self.content, self.images, label=self.label)
+        is_refusal = self.error is not None and self.error.is_refusal
+        return tool_message(self.call, self.content, self.images, label=self.label, is_refusal=is_refusal)
 
 
 @dataclass(frozen=True)  # without slots a copy is one update of a dict
