@@ -14,6 +14,7 @@ from agentkit import JsonAgent, LimitExceeded, ModelError, NoAnswer, Paused, Ses
 from agentkit.core.messages import user
 from agentkit.engine.history import repair_history
 from agentkit.engine.model import TextDelta
+from agentkit.events import ModelAsked
 from agentkit.extend import fetch_model
 from agentkit.models import LocalModel, Request
 from agentkit.tools.final_answer import make_answer_tool
@@ -84,6 +85,38 @@ def test_each_reply_is_a_call_of_an_offered_tool(weights, prices):
     usage = outcome.usage
     assert usage.cost == 0.0
     assert usage.input_tokens > 0 < usage.output_tokens
+
+
+def make_tools():
+    """Return sixty tools, of which one has to do with the price of an item."""
+
+    def make(number):
+        def work(text: str) -> str:
+            return text
+
+        work.__name__ = f"job_{number}"
+        work.__doc__ = f"Work on document {number} of the archive."
+        return work
+
+    return [make(number) for number in range(60)]
+
+
+def test_a_small_model_gets_the_tools_that_are_found_for_its_question(weights, prices):
+    model = LocalModel(weights, max_tokens=120)
+    offered = []
+
+    def listen(event):
+        if isinstance(event, ModelAsked):
+            offered.append([*event.request.tools])
+
+    agent = JsonAgent(*make_tools(), prices, model=model, max_steps=2, listeners=[listen])
+    finish(lambda: agent.run("What is the price of coffee?"))
+    check_history(agent.history)
+    assert "price_of" in offered[0]
+    assert len(offered[0]) <= 12, "sixty tools would fill the window of a small model"
+    names = [call["function"]["name"] for message in agent.history for call in message.get("tool_calls") or ()]
+    assert names
+    assert set(names) <= {*offered[-1]}
 
 
 def test_a_stream_and_an_event_loop(weights, prices):

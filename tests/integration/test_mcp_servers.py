@@ -1,6 +1,7 @@
 """Agents with the tools of servers from npm and PyPI, in both eras of the protocol; the conformance suite of clients."""
 
 import fcntl
+import itertools
 import json
 import math
 import os
@@ -132,6 +133,29 @@ def test_a_file_is_read_once(world, tmp_path):
         world, npm("server-filesystem", str(tmp_path)), call("read_text_file", path=str(tmp_path / "a.txt"))
     )
     assert shown == text
+
+
+def test_the_tools_of_a_server_are_found_by_a_search(world, tmp_path):
+    (tmp_path / "a.txt").write_text("the text")
+    model = ScriptedModel(
+        call("find_tools", query="read the contents of a text file"),
+        call("read_text_file", path=str(tmp_path / "a.txt")),
+        call("create_directory", path=str(tmp_path / "made")),  # was not found: it runs, and is offered then
+        ANSWER,
+    )
+    server = npm("server-filesystem", str(tmp_path))
+    agent = JsonAgent(server, model=model, extensions=[ToolSearch(above=5, limit=3)])
+    result = world.run(agent, "q")
+    assert "read_text_file" in result.calls[0].content
+    assert result.calls[1].content == "the text"
+    assert (tmp_path / "made").is_dir()
+    offered = [[*request.tools] for request in model.requests]
+    assert offered[0] == ["final_answer", "find_tools"]
+    for before, after in itertools.pairwise(offered):
+        assert [name for name in after if name in before] == before
+    assert "read_text_file" in offered[1]
+    assert "create_directory" in offered[3]
+    assert len(offered[3]) <= 6
 
 
 def test_hints_of_server_filesystem(tmp_path):
