@@ -55,7 +55,8 @@ class BatchServer:
         polls: How often a batch is asked for until it has ended.
         fates: What becomes of the first lines with a custom id, in order: "expired", or a status; by query.
         faults: For paths ("POST /v1/batches"), what is done to the next requests: "drop before", "drop after" or a status.
-        lines: All lines that were submitted, in order.
+        lines: All lines that were submitted, in order; None to keep no lines.
+        steps: How often each request was submitted: by its query and the number of results that it has.
         file_states: The states of files before they are processed.
     """
 
@@ -67,7 +68,8 @@ class BatchServer:
         self.files: dict[str, bytes] = {}
         self.file_states: list[str] = []
         self.batches: dict[str, dict[str, Any]] = {}
-        self.lines: list[dict[str, Any]] = []
+        self.lines: list[dict[str, Any]] | None = []
+        self.steps: Counter[tuple[str, int]] = Counter()
         self.requests: Counter[str] = Counter()
         self.live = 0
         self.lock = threading.RLock()
@@ -129,7 +131,12 @@ class BatchServer:
             assert {line["url"] for line in lines} == {wanted["endpoint"]}
             assert {line["method"] for line in lines} == {"POST"}
             assert len({line["body"]["model"] for line in lines}) == 1
-            self.lines += lines
+            if self.lines is not None:
+                self.lines += lines
+            for line in lines:
+                messages = line["body"]["messages"]
+                query = next(message["content"] for message in messages if message["role"] == "user")
+                self.steps[query, sum(message["role"] == "tool" for message in messages)] += 1
             name = f"batch_{len(self.batches)}"
             self.batches[name] = {
                 "id": name,
@@ -177,6 +184,8 @@ class BatchServer:
         if batch["status"] != "expired":
             batch["status"] = "completed"
         batch["request_counts"] |= {"completed": len(output), "failed": len(errors)}
+        if self.lines is None:
+            self.files[batch["input_file_id"]] = b""
         for key, rows in (("output_file_id", output), ("error_file_id", errors)):
             if rows:
                 batch[key] = self.create_file("\n".join(map(json.dumps, rows)).encode())["id"]
