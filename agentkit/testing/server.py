@@ -20,8 +20,13 @@ format, for example a call's `id`. A dict may also have the keys of a fault:
 - `delay`, `pace`, `stall`: seconds of silence before the reply, between the pieces of a stream, halfway;
 - `wait`: a `threading.Event` to wait for before the reply;
 - `after`: the number of pieces of a stream before `error`, `reset`, `cut` or `stall`; default: half of them.
+
+The files and batches of OpenAI are served too. Each line of a batch gets the next reply; of the faults, `status` makes
+a line that failed, and `reset` one that expired.
 """
 
+import email.parser
+import email.policy
 import json
 import socket
 import struct
@@ -107,10 +112,76 @@ class RecordedRequest:
     body: Any
 
 
+class _Batches:
+    """Files and batches as OpenAI documents them; a batch has its results when it is created."""
+
+    def __init__(self, server: "ModelServer") -> None:
+        self._server = server
+        self._files: dict[str, bytes] = {}
+        self._batches: dict[str, Json] = {}
+
+    def answer(self, method: str, path: str, headers: dict[str, str], data: bytes) -> Json | bytes | None:
+        """Return the answer to a request, None for an unknown path or name."""
+        match method, path.partition("?")[0].removeprefix("/v1/").split("/"):
+            case "POST", ["files"]:
+                head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
+                form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + data)
+                parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
+                return self._keep(parts["file"].get_payload(decode=True))
+            case "GET", ["files", name, "content"]:
+                return self._files.get(name)
+            case "POST", ["batches"]:
+                return self._create(json.loads(data), headers)
+            case "GET", ["batches"]:
+                return {"object": "list", "data": [*reversed(self._batches.values())], "has_more": False}
+            case "GET", ["batches", name]:
+                return self._batches.get(name)
+        return None
+
+    def _keep(self, content: bytes) -> Json:
+        name = f"file-{len(self._files) + 1}"
+        self._files[name] = content
+        known = {"id": name, "object": "file", "bytes": len(content), "created_at": 1, "filename": "lines.jsonl"}
+        return {**known, "purpose": "batch", "status": "processed"}
+
+    def _create(self, wanted: Json, headers: dict[str, str]) -> Json:
+        lines = [json.loads(line) for line in self._files[wanted["input_file_id"]].splitlines()]
+        rows = [self._answer_line(line, headers) for line in lines]
+        is_done = [bool(row["response"]) and row["response"]["status_code"] == 200 for row in rows]
+        batch = {
+            "id": f"batch_{len(self._batches) + 1}",
+            "object": "batch",
+            "created_at": 1,
+            "status": "completed",
+            **{key: wanted.get(key) for key in ("endpoint", "input_file_id", "completion_window", "metadata")},
+            "request_counts": {"total": len(rows), "completed": sum(is_done), "failed": len(rows) - sum(is_done)},
+        }
+        for key, wants_done in (("output_file_id", True), ("error_file_id", False)):
+            some = [row for row, done in zip(rows, is_done, strict=True) if done is wants_done]
+            batch[key] = self._keep("\n".join(map(json.dumps, some)).encode())["id"] if some else None
+        self._batches[batch["id"]] = batch
+        return batch
+
+    def _answer_line(self, line: Json, headers: dict[str, str]) -> Json:
+        row = {"id": f"req_{line['custom_id']}", "custom_id": line["custom_id"], "response": None, "error": None}
+        wire = find_wire(line["url"])
+        if wire is None:
+            return {**row, "error": {"code": "invalid_url", "message": f"no provider has the path {line['url']}"}}
+        request, reply = self._server.accept(line["url"], headers, json.dumps(line["body"]).encode(), wire)
+        if reply.get("reset"):
+            return {**row, "error": {"code": "batch_expired", "message": "The batch expired before this request."}}
+        status = reply.get("status", 200)
+        if status == 200:
+            body = self._server.build_reply(reply, request, wire)
+        else:
+            body = wire.build_error(status, {"message": "scripted error", **reply})
+        return {**row, "response": {"status_code": status, "request_id": row["id"], "body": body}}
+
+
 class ModelServer:
     """A server that plays scripted replies in the format of the provider that the request's path belongs to.
 
-    It implements OpenAI (Chat Completions and Responses), Groq, Anthropic, Gemini and Ollama, streamed and unstreamed.
+    It implements OpenAI (Chat Completions, Responses, batches), Groq, Anthropic, Gemini and Ollama, streamed and not.
     Each request gets the next reply, which may be a fault (listed in `agentkit.testing.server`):
     `ModelServer(503, {"reset": True}, {"content": "hi", "cut": True})`. After the last reply the response is an error
     400. It is a context manager; its threads are daemons.
@@ -138,6 +209,7 @@ class ModelServer:
         self._checker = RequestChecker() if strict else None
         self._lock = threading.Lock()
         self._opens_after = opens_after
+        self.batches = _Batches(self)
         self._http = _Server(("127.0.0.1", 0), _Handler, bind_and_activate=False)
         self._http.model_server = self
         self._http.server_bind()
@@ -243,11 +315,25 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""
 
+    def do_GET(self) -> None:
+        self._answer_batches(self.server.model_server, {}, b"")
+
+    def _answer_batches(self, server: ModelServer, headers: dict[str, str], data: bytes) -> bool:
+        """Answer a request about files or batches; return whether it is one."""
+        found = server.batches.answer(self.command, self.path, headers, data)
+        if found is None and self.command == "POST":
+            return False
+        unknown = {"error": {"message": f"there is no {self.path}"}}
+        self._send(404 if found is None else 200, unknown if found is None else found, {})
+        return True
+
     def do_POST(self) -> None:
         server = self.server.model_server
         data = self._read_body()
         headers = {key.lower(): value for key, value in self.headers.items()}
         wire = find_wire(self.path.partition("?")[0])
+        if wire is None and self._answer_batches(server, headers, data):
+            return
         if wire is None:
             server.requests.append(RecordedRequest(self.path, headers, None))
             self._send(404, {"error": {"message": f"no provider has the path {self.path}"}}, {})

@@ -39,6 +39,10 @@ EXAMPLES = {
         "waits for approval: .*old.log",
         r"left: keys.txt \(4 bytes\)\nnotes.txt",
     ],
+    "half_price.py": [
+        r"(?m)^1 is about a kettle \(2 requests, 0\.0015\d+ dollars",
+        r"(?m)^3 is about a lamp \(2 requests",
+    ],
     "image_questions.py": ["The wall is red", "user: text, image_url", "tool: text, image_url", "takes no images"],
     "killed_and_continued.py": [
         r"exit code: -9\ninterrupted while calling pay",
@@ -64,6 +68,13 @@ EXAMPLES = {
         "read: .*<address>",
     ],
     "own_store.py": ["the store keeps its promises\n5\n1 finished"],
+    "quota.py": [
+        "(?m)^ada: There are 12",
+        "(?m)^ada: stopped by the quota: ",
+        "(?m)^bob: There are 12",
+        r"(?m)^  user   ada +\d requests  0\.00\d\d dollars",
+        r"(?m)^  model  openai/gpt-4o-mini",
+    ],
     "quickstart.py": ["15% of 2,340.*\n    351.0", "days_between .*: 34"],
     "research.py": [
         "moderate rain",

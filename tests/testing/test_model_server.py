@@ -421,3 +421,26 @@ def test_thought_signatures_must_come_back_in_a_tool_loop(signatures: list[Any],
             part |= {"thoughtSignature": signature} if signature else {}
         answer = reply_of(server, GENERATE, body)
         assert words in answer["error"]["message"] if words else answer["candidates"]
+
+
+def test_each_line_of_a_batch_gets_the_next_reply() -> None:
+    with ModelServer("hello", 429, {"reset": True}) as server, httpx.Client(base_url=server.api_base("openai")) as http:
+        bodies = [{"model": "m", "messages": [{"role": "user", "content": text}]} for text in "abcd"]
+        bodies[3] = {"model": "m", "unknown": 1}
+        lines = [
+            {"custom_id": str(number), "method": "POST", "url": "/v1/chat/completions", "body": body}
+            for number, body in enumerate(bodies)
+        ]
+        content = "\n".join(map(json.dumps, lines)).encode()
+        file = http.post("/files", files={"file": ("lines.jsonl", content)}, data={"purpose": "batch"}).json()
+        wanted = {"input_file_id": file["id"], "endpoint": lines[0]["url"], "completion_window": "24h"}
+        made = http.post("/batches", json={**wanted, "metadata": {"own": "1"}}).json()
+        assert made == http.get(f"/batches/{made['id']}").json() == http.get("/batches").json()["data"][0]
+        assert made["request_counts"] == {"total": 4, "completed": 1, "failed": 3}
+        assert made["metadata"] == {"own": "1"}
+        done = http.get(f"/files/{made['output_file_id']}/content").json()
+        assert (done["custom_id"], done["response"]["body"]["choices"][0]["message"]["content"]) == ("0", "hello")
+        failed = [json.loads(row) for row in http.get(f"/files/{made['error_file_id']}/content").text.splitlines()]
+        assert [row["response"] and row["response"]["status_code"] for row in failed] == [429, None, 400]
+        assert failed[1]["error"]["code"] == "batch_expired"
+        assert http.get("/batches/none").status_code == 404
