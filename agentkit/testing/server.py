@@ -127,7 +127,8 @@ class _Batches:
                 head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
                 form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + data)
                 parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
-                return self._keep(parts["file"].get_payload(decode=True))
+                content = parts["file"].get_payload(decode=True)
+                return self._keep(content if isinstance(content, bytes) else b"")
             case "GET", ["files", name, "content"]:
                 return self._files.get(name)
             case "POST", ["batches"]:
@@ -148,8 +149,9 @@ class _Batches:
         lines = [json.loads(line) for line in self._files[wanted["input_file_id"]].splitlines()]
         rows = [self._answer_line(line, headers) for line in lines]
         is_done = [bool(row["response"]) and row["response"]["status_code"] == 200 for row in rows]
-        batch = {
-            "id": f"batch_{len(self._batches) + 1}",
+        name = f"batch_{len(self._batches) + 1}"
+        batch: Json = {
+            "id": name,
             "object": "batch",
             "created_at": 1,
             "status": "completed",
@@ -159,7 +161,7 @@ class _Batches:
         for key, wants_done in (("output_file_id", True), ("error_file_id", False)):
             some = [row for row, done in zip(rows, is_done, strict=True) if done is wants_done]
             batch[key] = self._keep("\n".join(map(json.dumps, some)).encode())["id"] if some else None
-        self._batches[batch["id"]] = batch
+        self._batches[name] = batch
         return batch
 
     def _answer_line(self, line: Json, headers: dict[str, str]) -> Json:
