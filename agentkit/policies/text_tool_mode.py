@@ -259,6 +259,8 @@ _REFUSES_TOOLS = re.compile(
     re.IGNORECASE,
 )
 """Sources: Ollama ("... does not support tools"), llama.cpp's server without `--jinja`, vLLM without a tool parser."""
+_REFUSES_RESULTS = re.compile(r"roles must alternate", re.IGNORECASE)
+"""What a chat template without tools says of the result of a call; source: that of google/gemma-2-9b-it."""
 _REFUSES_SCHEMA = re.compile(r"response[_ ]?(?:format|schema)|json[_ ]?schema|structured|grammar", re.IGNORECASE)
 
 
@@ -286,8 +288,13 @@ class _SchemaMode:
         return effect
 
     def _find_refusal(self, effect: AskModel, error: Exception) -> Flow[Reply] | None:
-        if effect.request.tools and isinstance(error, ModelError) and _REFUSES_TOOLS.search(str(error)):
+        if not effect.request.tools or not isinstance(error, ModelError):
+            return None
+        if _REFUSES_TOOLS.search(str(error)):
             return self._choose(effect, "the server accepts no tools for it")
+        has_results = any(message["role"] == "tool" for message in effect.request.messages)
+        if has_results and _REFUSES_RESULTS.search(str(error)):
+            return self._choose(effect, "its chat template has no results of tools")
         return None
 
     def _choose(self, effect: AskModel, reason: str) -> Flow[Reply]:

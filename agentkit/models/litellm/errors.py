@@ -59,6 +59,8 @@ _TEXT_ONLY = re.compile(r"not a multimodal model|requires (?:a )?multimodal|cont
 
 llama.cpp sends it with status 500, but no retry can succeed.
 """
+_REFUSED_BY_TEMPLATE = re.compile(r"roles must alternate|system role (?:is )?not supported", re.IGNORECASE)
+"""Refusals of a chat template, which llama.cpp and others send with status 500."""
 _FILTERED = re.compile(r"""["']code["']:\s*["'](?:content_filter|content_policy_violation)["']""")
 """The codes of Azure OpenAI and of OpenAI for a request that their filter stopped; many servers copy them."""
 _REFUSED = re.compile(
@@ -138,7 +140,7 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return "context", False
     if "ReplyTooLarge" in names:
         return "server", False
-    if find_refused_parts(headlines):
+    if find_refused_parts(headlines) or _REFUSED_BY_TEMPLATE.search(headlines):
         return "bad_request", False
     if "ContentPolicyViolationError" in names or (status is not None and status < 500 and _FILTERED.search(text)):
         return "refused", False

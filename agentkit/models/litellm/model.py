@@ -35,6 +35,7 @@ from .requests import (
     SentConversations,
     build_headers,
     caches_by_marks,
+    refuses_instructions,
     refuses_parallel_calls,
     refuses_reasoning,
 )
@@ -172,6 +173,7 @@ class LiteLLMModel:
         self._options = MaskedDict(options)
         self._cached_route: Route | None = None
         self._one_call = False
+        self._instruction_in_query = False
         self._calls_tools = False
         self._keeps_reasoning = True
         self._refused_parts: set[str] = set()
@@ -239,6 +241,9 @@ class LiteLLMModel:
         """Return whether the request can be repeated at once in another form, which later requests have too."""
         if not self._one_call and refuses_parallel_calls(str(error)):
             self._one_call = True
+            return True
+        if not self._instruction_in_query and refuses_instructions(str(error)):
+            self._instruction_in_query = True
             return True
         if self._keeps_reasoning and refuses_reasoning(str(error)):
             self._keeps_reasoning = False
@@ -463,6 +468,7 @@ class LiteLLMModel:
             route.model,
             has_template=not for_responses and renders_template(litellm, route.provider, self._options),
             one_call=self._one_call,
+            instruction_in_query=self._instruction_in_query,
             for_responses=for_responses,
             keeps_reasoning=self._keeps_reasoning,
             flags=route.flags,

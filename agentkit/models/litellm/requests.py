@@ -29,6 +29,8 @@ from .parameters import order_items
 from .provider_tools import list_server_calls
 
 _FILLER_TEXT = "Understood."
+_INSTRUCTION_ERROR = re.compile(r"system role (?:is )?not supported", re.IGNORECASE)
+"""Source: the template of google/gemma-2-9b-it."""
 _SINGLE_CALL_ERROR = re.compile(r"single tool[- ]calls? at once|only (?:one|a single) tool[- _]calls?\b", re.IGNORECASE)
 
 
@@ -58,6 +60,11 @@ def split_calls(messages: Sequence[Message]) -> Iterator[Message]:
         for number, call in enumerate(calls):
             yield {**(head if number == 0 else assistant()), "tool_calls": [call]}
             yield from (result for result in results if result["tool_call_id"] == call["id"])
+
+
+def refuses_instructions(error: str) -> bool:
+    """Return whether a server's error means that its template has no place for an instruction."""
+    return _INSTRUCTION_ERROR.search(error) is not None
 
 
 def refuses_parallel_calls(error: str) -> bool:
@@ -178,6 +185,7 @@ class MessageForm:
         model: The provider's name of the model.
         has_template: Whether the server may render a chat template that requires alternating roles.
         one_call: Whether each call has an assistant message of its own.
+        instruction_in_query: Whether the instruction begins the first message of the user.
         for_responses: Whether the reasoning items are kept, which only OpenAI's Responses API accepts.
         keeps_reasoning: Whether the reasoning of earlier replies is sent.
         flags: The row of the model in litellm's table.
@@ -188,6 +196,7 @@ class MessageForm:
     model: str = ""
     has_template: bool = False
     one_call: bool = False
+    instruction_in_query: bool = False
     for_responses: bool = False
     keeps_reasoning: bool = True
     flags: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -209,6 +218,8 @@ class MessageForm:
             return list(order_items(sent))
         if self.one_call:
             sent = list(split_calls(sent))
+        if self.instruction_in_query and sent and sent[0]["role"] == "system":
+            sent[0] = {**sent[0], "role": "user"}
         if self.has_template:
             return list(alternate_roles(sent))
         if provider == "mistral":

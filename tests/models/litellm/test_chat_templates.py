@@ -155,6 +155,19 @@ def test_gemma_accepts_a_conversation_without_tools() -> None:
     assert [message["content"] for message in sent] == ["Be brief.", "a\n\nb", "c", "d\n\ne"]
 
 
+NO_SYSTEM = '{%- if messages[0]["role"] == "system" %}{{- raise_exception("System role not supported") }}{%- endif %}'
+
+
+def test_gemma_2_runs_an_agent_with_tools_though_its_template_has_neither_an_instruction_nor_results() -> None:
+    written = ['{"calls": [{"name": "final_answer", "arguments": {"text": "3"}}]}'] * 2
+    with TemplateServer(NO_SYSTEM + GEMMA, call("add", a=1, b=2), *written) as server:
+        model = LiteLLMModel("openai/gemma-2", api_base=server.api_base("openai"), api_key="k")
+        agent = JsonAgent(add, model=model)
+        assert [agent("What is 1 + 2?"), agent("Really?")] == ["3", "3"]
+        assert len(server.requests) == 6, "the instruction is refused once, a result once in each run"
+    assert "Adds two integers" in server.requests[-1].body["messages"][0]["content"]
+
+
 def test_merged_messages_keep_their_parts_and_the_history_stays() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     done = [assistant(None, [ToolCall("1", "add", "{}")]), tool_message(ToolCall("1", "add", "{}"), "3")]
