@@ -71,7 +71,7 @@ workers: .venv/dev.stamp
 
 kills: .venv/dev.stamp
 	AGENTKIT_KILL_SECONDS=$(or $(SECONDS),900) $(BIN)/python -m pytest -rs -m integration tests/reliability/test_kills.py tests/sessions/journal/test_killed.py
-	AGENTKIT_BATCH_RUNS=1000 $(BIN)/python -m pytest -rs -s -m integration tests/agents/test_map_batches.py -k fifty_places
+	AGENTKIT_BATCH_RUNS=$(or $(RUNS),100) $(BIN)/python -m pytest -rs -s -m integration tests/agents/test_map_batches.py -k fifty_places
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .

@@ -269,6 +269,22 @@ def test_a_real_interrupt_stops_blocking_runs_at_once():
         assert interrupted(code.replace("METHOD", method), after="asked", times=3) == "asked\n" * 3 + "stopped\n"
 
 
+@pytest.mark.parametrize(
+    ("is_journaled", "shown"), [(False, "No outcome is kept"), (True, "the journal keeps the runs")]
+)
+def test_an_interrupted_cell_shows_what_is_kept(world, monkeypatch, tmp_path, is_journaled, shown):
+    class Interrupting(Echo):
+        def reply(self, request):
+            raise KeyboardInterrupt
+
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    journal = tmp_path / "runs.db" if is_journaled else None
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run_all(world, JsonAgent(add, model=Interrupting(), journal=journal), ["a"], progress=False)
+    assert shown in caught.value._render_traceback_()[0]
+
+
 def test_runs_end_when_the_iteration_is_closed():
     settled = agent()
     outcomes = settled.imap(["a 0.05", "b 0.05", "c"], concurrency=2)

@@ -132,10 +132,12 @@ class TestSteps:
         assert server.batches == {}
 
     def test_progress_is_shown_with_counts(self, server, base, tmp_path, capsys):
+        server.fates["bob"] = [429]
         agent_of(base, tmp_path).map(QUERIES, batch=QUICK, progress=True)
         shown = capsys.readouterr().err
         assert "batch 1: 0 of 3 requests, uploading" in shown
-        assert "batch 3: 3 of 3 requests, completed" in shown
+        assert "batch 1: 2 of 3 requests, 1 failed, completed" in shown
+        assert "batch 4: 1 of 1 requests, completed" in shown
 
 
 class TestFailures:
@@ -374,7 +376,7 @@ def test_a_map_has_its_batches_in_postgresql(server, base, tmp_path, postgres_ur
 @pytest.mark.integration
 @pytest.mark.timeout(7200)
 def test_a_map_that_is_killed_at_fifty_places_submits_no_request_twice(server, base):
-    """`make kills` takes maps of a thousand runs."""
+    """`make kills RUNS=1000` takes maps of a thousand runs."""
     killed(server, base, runs=int(os.environ.get("AGENTKIT_BATCH_RUNS", "10")), places=50)
 
 
