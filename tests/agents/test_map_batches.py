@@ -229,6 +229,16 @@ class TestProviders:
             assert set(server.steps.values()) == {1}
 
 
+def test_a_model_that_litellm_has_no_batches_of_at_vertex_is_refused(server, monkeypatch, tmp_path):
+    with provider_of("vertex_ai", server, monkeypatch) as account:
+        agent = JsonAgent(look, model="vertex_ai/claude-sonnet-4-5", journal=tmp_path / "runs.db", **account)
+        (outcome,) = agent.map(["ada"], batch=QUICK)
+    assert outcome.kind == "bad_request"
+    assert "litellm has no batches for requests to " in str(outcome)
+    assert "Use another model of vertex_ai" in str(outcome)
+    assert not server.files
+
+
 def test_a_batch_begins_when_its_file_is_processed(server, monkeypatch, tmp_path):
     server.file_states = ["pending", "running"]
     with provider_of("azure", server, monkeypatch) as account:
