@@ -21,7 +21,16 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..extend import ContentPart, Query, ask_terminal, escape_unprintable, import_file, open_private, read_file
+from ..extend import (
+    ContentPart,
+    Query,
+    ask_terminal,
+    escape_unprintable,
+    import_file,
+    open_private,
+    read_file,
+    suggest,
+)
 from .pyproject import PYPROJECT
 
 
@@ -201,7 +210,8 @@ def _load_target(target: str) -> list[Any]:
         raise click.UsageError(f"{target}: cannot be imported: {type(error).__name__}: {error}") from error
     if name:
         if not hasattr(module, name):
-            raise click.UsageError(f"{target}: {place} has no {name!r}")
+            hint = suggest(name, [known for known in vars(module) if not known.startswith("_")])
+            raise click.UsageError(f"{target}: {place} has no {name!r}. {hint}".strip(" ."))
         named = getattr(module, name)
         return [*named] if isinstance(named, list | tuple) else [named]
     if found := _public_tools(module):

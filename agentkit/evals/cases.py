@@ -27,6 +27,7 @@ ANSWER_KEYS = (*MATCHERS, "judge", "rubric", "model")
 LIMITS = ("steps", "tool_calls", "tokens", "seconds", "dollars")
 """What the limits of a case may name, as `agentkit.Limits` does."""
 USER_KEYS = ("instruction", "function", "model", "turns")
+FINAL = "final_answer"
 FUNCTION_KEYS = (("answer", "judge"), ("user", "function"))
 """Keys, and what is a function there: `file.py:name` in a file."""
 DEFAULT_TURNS = 10
@@ -115,6 +116,7 @@ class Case:
 
     def check_tools(self, tools: Mapping[str, Any]) -> None:
         """Raise `DefinitionError` for a call of a tool, or with an argument, that does not exist."""
+        tools = {name: tool for name, tool in tools.items() if name != FINAL}  # the answer is no call
         with placed(f"case {self.name!r}"):
             for name in (*(name for name, _ in self.expected_calls), *self.not_called):
                 if name not in tools:
@@ -152,6 +154,8 @@ def read_cases(path: str | os.PathLike[str]) -> list[Case]:
             raise DefinitionError(f"which list of it? Write {text}:CASES")
         if not text.endswith((".yaml", ".yml", ".json")):
             raise DefinitionError("expected a file .yaml, .yml or .json, or file.py:NAME")
+        if not Path(text).exists():
+            raise DefinitionError("no such file. Write the cases there, or name another file.")
         content = Path(text).read_text(encoding="utf-8-sig")
         return list_cases(_parse_json(content) if text.endswith(".json") else _parse_yaml(content), Path(text).parent)
 

@@ -17,13 +17,12 @@ from pydantic_core import to_jsonable_python
 
 from .. import JsonAgent, Result, ToolCall, Usage
 from ..extend import Message, format_value, run_in_thread
-from .cases import ANY_ANSWER, Case
+from .cases import ANY_ANSWER, FINAL, Case
 
 MAX_FAILURE_VALUE_CHARS = 200
 """Characters of a value in a failure."""
 UNKNOWN_TOOL = "UnknownTool: "
 """The beginning of the result of a call of a tool that does not exist."""
-FINAL = "final_answer"
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,7 +260,7 @@ class _Evaluation:
         """Return the agent for a trial."""
         agent = self._agent
         if not isinstance(agent, JsonAgent):
-            agent = _without_journal(agent(case) if signature(agent).parameters else agent())
+            agent = _without_journal(_make_agent(agent, case))
             with placed(self._source):
                 _check_tools(agent, case)
         if case.approve is not None:
@@ -401,6 +401,17 @@ def _restore(session: Session, attempt: Attempt) -> bool:
             attempt.answer = run.answer
     attempt.messages = session.messages
     return bool(kept.run)
+
+
+def _make_agent(make: Callable[..., Any], case: Case) -> Any:
+    """Return what a function makes for a case."""
+    try:
+        return make(case) if signature(make).parameters else make()
+    except DefinitionError:
+        raise
+    except Exception as error:
+        place = f"evaluate: {_name_of(make)}, for the case {case.name!r}"
+        raise DefinitionError(f"{place}: {type(error).__name__}: {error}. It must return a JsonAgent.") from error
 
 
 def _without_journal(agent: Any) -> JsonAgent[Any]:

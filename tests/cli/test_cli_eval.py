@@ -20,6 +20,9 @@ agent = JsonAgent(price_of, model="offline")
 
 def make(case):
     return JsonAgent(price_of, model=ScriptedModel(answer("?")))
+
+def broken():
+    raise ValueError("no database")
 '''
 CASES = """
 - {name: tea, query: What is the price of tea?, calls: [price_of: {item: tea}], answer: 3.5}
@@ -94,7 +97,8 @@ def test_recordings_take_the_place_of_the_model(evaluate, folder):
     [
         ([], None, "no agent: agentkit eval cases.yaml mine.py:agent"),
         ([], "mine.py:price_of", "expected an agent or a function that returns one"),
-        ([], "mine.py:agnt", "mine.py has no 'agnt'"),
+        ([], "mine.py:agnt", "mine.py has no 'agnt'. Did you mean 'agent'?"),
+        ([], "mine.py:broken", "broken, for the case 'tea': ValueError: no database"),
         ([], "none.py:agent", "no such file: none.py"),
         (["--baseline", "none.json"], "mine.py:agent", "no such baseline. Write it: agentkit eval ... --out none.json"),
         (["--baseline", "cases.yaml"], "mine.py:agent", "cases.yaml: "),
@@ -116,7 +120,7 @@ def test_a_wrong_file_of_cases_exits_with_2(run, evaluate, folder):
     assert "cases.yaml: entry 1: case 'hi': unknown key 'awnser'. Did you mean 'answer'?" in result.stderr
     missing = run("eval", "none.yaml", "mine.py:agent")
     assert missing.exit_code == 2
-    assert "none.yaml" in missing.stderr
+    assert "none.yaml: no such file. Write the cases there, or name another file." in missing.stderr
 
 
 def test_an_interrupted_command_says_how_to_continue(evaluate, folder):
