@@ -53,8 +53,8 @@ from .store import (
     Place,
     RunFilter,
     Sync,
+    check_free,
     damage_error,
-    make_busy_error,
     show_place,
 )
 
@@ -567,10 +567,9 @@ class SqlStore(ABC):
 
     def _read_free(self, conversation: int, what: str) -> tuple[int, int]:
         """Return the token and the owner of the last lease of a conversation, if it was not ended; else zeros."""
-        token, owner, holder = self._read_lease(conversation)
-        if holder:
-            raise make_busy_error(what, holder)
-        return token, owner
+        while (lease := self._read_lease(conversation))[2]:
+            check_free(self, conversation, what)
+        return lease[:2]
 
     def _read_lease(self, conversation: int) -> tuple[int, int, str]:
         """Return the token, the owner and the holder of the last lease; the holder is "" if it does not live."""

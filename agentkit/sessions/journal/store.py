@@ -6,7 +6,11 @@ The stores are `sqlite.py` and `postgres.py`; a program may give one of its own 
 """
 
 import os
+import re
+import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -36,6 +40,9 @@ SQLITE_SCHEME = "sqlite:///"
 MISSING_REMEDY = "JsonAgent(..., journal=place) begins one with its first run; check the path or the URL."
 """What to do about a place that has no journal."""
 
+DEAD_HOLDER_SECONDS = 2.0
+"""How long the lease of a killed process is awaited."""
+DEAD_HOLDER_PAUSE = 0.01
 NOTES_NAME = "agentkit:notes/"
 """Begins the names of the conversations that hold notes; no session has such a name."""
 
@@ -324,9 +331,29 @@ def make_busy_error(what: str, holder: str) -> ConversationBusy:
 
 
 def check_free(store: Store, conversation: int, what: str = "the conversation") -> None:
-    """Raise `ConversationBusy`, which names `what`, if a run of any process has the conversation."""
-    if holder := store.holder(conversation):
-        raise make_busy_error(what, holder)
+    """Raise `ConversationBusy`, which names `what`, if a run of any process has the conversation.
+
+    A child of a killed process has its lock until it begins its own program, so this waits a moment for a dead one.
+    """
+    end = time.monotonic() + DEAD_HOLDER_SECONDS
+    while holder := store.holder(conversation):
+        if not _has_died(holder) or time.monotonic() > end:
+            raise make_busy_error(what, holder)
+        time.sleep(DEAD_HOLDER_PAUSE)
+
+
+def _has_died(holder: str) -> bool:
+    """Return whether the holder of a lease is a process of this machine that does not live any more."""
+    found = re.match(r"process (\d+) on (.*), since ", holder)
+    if found is None or found[2] != socket.gethostname() or sys.platform == "win32":
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)

@@ -51,6 +51,20 @@ with opened_store(sys.argv[1]) as store:
     store.execute([("INSERT INTO setups VALUES ('b', '')", ())])
     print(add("c").stdout.decode())
 """
+CHILD_KEEPS_LOCKS = """
+import os, subprocess, sys
+from agentkit.sessions.journal.connections import open_store
+store = open_store(sys.argv[1])
+store.take(7)
+for descriptor in map(int, os.listdir("/proc/self/fd")):
+    try:
+        os.set_inheritable(descriptor, True)
+    except OSError:
+        pass
+subprocess.Popen(["cat"], close_fds=False)
+print("taken", flush=True)
+sys.stdin.read()
+"""
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
@@ -83,6 +97,20 @@ class TestFiles:
 
     def test_a_forked_process_has_locks_of_its_own(self, file):
         assert elsewhere(CHILD_OUTLIVES_PARENT, file, ADD_ELSEWHERE) == "a b c"
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+    def test_a_lease_of_a_killed_process_is_awaited_while_its_child_has_the_lock(self, file):
+        program = [sys.executable, "-W", "ignore", "-c", CHILD_KEEPS_LOCKS, str(file)]
+        with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"taken\n"
+            process.kill()
+            process.wait()
+            with opened_store(file) as store:
+                assert store.holder(7)
+                end_child = threading.Timer(0.1, process.stdin.close)
+                end_child.start()
+                store.take(7).release()
+                end_child.join()
 
     def test_a_lease_holds_where_the_journal_is_when_the_folder_changes(self, file, monkeypatch):
         monkeypatch.chdir(file.parent)
