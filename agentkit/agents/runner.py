@@ -130,6 +130,13 @@ class AsyncEventStream(AsyncGenerator[Event, None]):
             "agent.astream() is asynchronous. Write: async for event in agent.astream(query), or use stream"
         )
 
+    def __await__(self) -> NoReturn:
+        self._used = True  # one error is enough
+        raise TypeError(
+            "agent.astream() yields events. Write: async for event in agent.astream(query). "
+            "For the result alone: await agent.arun(query)"
+        )
+
     async def __anext__(self) -> Event:
         self._used = True
         return await self._events.__anext__()

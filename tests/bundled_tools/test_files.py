@@ -216,6 +216,17 @@ class TestWriting:
             files.write("notes.txt", b"mine", replaces=stamp)
         assert (root / "notes.txt").read_text() == "by another hand"
 
+    def test_an_edit_makes_no_folder_again_that_others_deleted_in_the_meantime(self, root):
+        files = files_tools(root)[0].function.__self__.folder
+        (root / "old").mkdir()
+        (root / "old/notes.txt").write_text("one")
+        _, stamp = files.read("old/notes.txt", 100)
+        (root / "old/notes.txt").unlink()
+        (root / "old").rmdir()
+        with pytest.raises(ToolError, match=r"'old(/notes\.txt)?' does not exist"):
+            files.write("old/notes.txt", b"mine", replaces=stamp)
+        assert not (root / "old").exists()
+
     def test_moving_replaces_nothing(self, use, root):
         with pytest.raises(ToolError, match=r"'src/app\.py' exists already"):
             use("move_file", path="notes.txt", new_path="src/app.py")

@@ -133,6 +133,37 @@ def test_the_main_content_is_without_menus_ornaments_and_footers(noise):
     assert noise not in extract_main(STORY, SITE)
 
 
+LEAD = "The council decided on Monday, after a long night, to close the old bridge for good."
+DESCRIPTION = f'<meta property="og:description" content="{LEAD[:60]} ...">'
+
+
+@pytest.mark.parametrize("times", [0, 1])
+def test_the_lead_of_an_article_is_kept_where_the_description_of_the_page_repeats_it(times):
+    page = STORY.replace("<head>", f"<head>{DESCRIPTION * times}").replace(
+        "<article>", f'<div class="teaser"><span>{LEAD}</span></div><div>share this</div><article>'
+    )
+    text = extract_main(page, SITE)
+    assert text.count(LEAD) == times
+    assert "share this" not in text
+
+
+def test_a_lead_that_is_in_the_main_content_occurs_once():
+    page = STORY.replace("<head>", f"<head>{DESCRIPTION}").replace("</figure>", f"</figure><p>{LEAD}</p>")
+    assert extract_main(page, SITE).count("The council decided") == 1
+
+
+def test_an_article_that_only_a_script_contains_is_found():
+    article = "The whole article is in the data for search engines. " * 12
+    page = f'<html><head><script type="application/ld+json">{{"articleBody": "{article}"}}</script></head><body></body></html>'
+    assert "data for search engines" in extract_main(page, SITE)
+
+
+def test_control_characters_do_not_prevent_the_main_content():
+    text = extract_main(STORY.replace("See <b>", "\0\x01See\x0b <b>"), SITE)
+    assert CONTENT[2] in text
+    assert "Imprint" not in text
+
+
 def test_a_page_that_is_a_list_of_links_keeps_them_all():
     page = "".join(f"<div><a href='/{n}'>Story {n} of today</a></div>" for n in range(200))
     text = extract_main(f"<html><body>{page}</body></html>", SITE)

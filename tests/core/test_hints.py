@@ -1,5 +1,6 @@
 """What errors suggest for names that do not exist."""
 
+import asyncio
 import copy
 import importlib
 import pickle
@@ -143,6 +144,17 @@ class TestStreams:
         ):
             for _ in self.agent.astream("x"):
                 pass
+
+    def test_await_on_the_stream_of_an_event_loop_is_explained(self):
+        async def use():
+            await self.agent.astream("x")
+
+        with pytest.raises(TypeError, match=r"Write: async for event in agent.astream.* await agent.arun\(query\)"):
+            asyncio.run(use())
+
+    def test_a_forgotten_await_is_named(self):
+        with pytest.warns(RuntimeWarning, match=r"coroutine 'JsonAgent.arun' was never awaited"):
+            self.agent.arun("x")
 
     @pytest.mark.parametrize("method", ["stream", "astream"])
     def test_a_stream_without_a_loop_warns_that_nothing_has_run(self, method):

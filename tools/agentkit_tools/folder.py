@@ -194,7 +194,7 @@ class Folder:
         """Write a file as a whole: others see the old content or the new one, never a part.
 
         Args:
-            path: The file; the folders on the way are created.
+            path: The file; the folders on the way to a new file are created.
             content: All of the file.
             replaces: The file that is replaced, as it was read; None for a new file.
 
@@ -202,7 +202,7 @@ class Folder:
             ToolError: Something is at the path that is not the file which is replaced.
         """
         shown = truncate(path)
-        with self.open_parent(path, create=True) as (parent, name), _explain(shown):
+        with self.open_parent(path, create=replaces is None) as (parent, name), _explain(shown):
             mode = 0o666
             if replaces is not None:
                 with self._explain_missing(parent, self.split(path)):
