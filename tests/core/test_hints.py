@@ -50,6 +50,23 @@ def test_a_result_explains_the_names_of_other_frameworks(name):
     assert pickle.loads(pickle.dumps(result)).answer == result.answer
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("name", r"\.call\.name"),
+        ("args", r"\.call\.arguments"),
+        ("tool_call_id", r"\.call\.id"),
+        ("output", r"\.value"),
+    ],
+)
+def test_a_call_of_a_result_explains_the_names_of_other_frameworks(name, hint):
+    called = JsonAgent(add, model="offline").run("What is 2 + 3?").calls[0]
+    with pytest.raises(AttributeError, match=rf"ToolResult has no attribute '{name}'. Use {hint}"):
+        getattr(called, name)
+    assert copy.copy(called) == called
+    assert pickle.loads(pickle.dumps(called)).content == called.content
+
+
 @pytest.mark.parametrize(("name", "hint"), [("run_sync", r"agent\.run\(query\)"), ("ainvoke", "await agent.arun")])
 def test_an_agent_explains_the_methods_of_other_frameworks(name, hint):
     with pytest.raises(AttributeError, match=f"JsonAgent has no attribute '{name}'. Use {hint}"):

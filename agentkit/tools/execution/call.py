@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import AgentPath, Make, ParentCall, RunContext, enclosed, enclosing
-from ...core.errors import ExceptionInfo, Paused, ToolError
+from ...core.errors import ExceptionInfo, Paused, ToolError, explain_attributes
 from ...core.flow import WarningEvent
 from ...core.masking import mask
 from ...core.messages import DEVELOPER, TRUSTED, CallOrigin, Label, Message, ToolCall, tool_message
@@ -95,6 +95,17 @@ ANSWER_RESULT = "The answer was given."
 """The result of the answer's own call, whose arguments already hold the answer."""
 
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("name", "tool", "tool_name"), "Use .call.name"),
+    **dict.fromkeys(("arguments", "args", "input", "parameters"), "Use .call.arguments"),
+    **dict.fromkeys(("id", "call_id", "tool_call_id"), "Use .call.id"),
+    **dict.fromkeys(("result", "output", "return_value"), "Use .value, or .content for the text that the model reads"),
+    "text": "Use .content",
+}
+"""What to use for attributes that calls or results of tools have elsewhere."""
+
+
+@explain_attributes(_OTHER_NAMES)
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of one tool call.
