@@ -58,6 +58,7 @@ LAZY = {
     "ddgs",
     "pypdf",
     "trafilatura",
+    "lxml",  # which trafilatura needs
     "regex",
     "duckdb",
     "openpyxl",
