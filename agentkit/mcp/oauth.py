@@ -76,7 +76,7 @@ class StoredLogin:
         async def redirect(address: str) -> None:
             if show is None:
                 raise LoginNeeded(self.url)
-            server = await asyncio.to_thread(_LoginServer.look_up, self.url)
+            server = await asyncio.to_thread(LoginServer.look_up, self.url)
             await asyncio.to_thread(server.check, address)
             show(address)
 
@@ -150,13 +150,13 @@ class StoredLogin:
 class _CheckedLogin(OAuthClientProvider):
     """The SDK's login, which asks no address inside the network of this program that a server outside names."""
 
-    _server: "_LoginServer | None" = None
+    _server: "LoginServer | None" = None
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:  # drives the flow of the SDK, as that does with its own
         if self._server is None:
-            self._server = await asyncio.to_thread(_LoginServer.look_up, self.context.server_url)
+            self._server = await asyncio.to_thread(LoginServer.look_up, self.context.server_url)
         flow = super().async_auth_flow(request)
         try:
             outgoing = await flow.__anext__()
@@ -171,7 +171,7 @@ class _CheckedLogin(OAuthClientProvider):
 
 
 @dataclass(frozen=True)
-class _LoginServer:
+class LoginServer:
     """A server with a login, as it was looked up.
 
     One on the public internet may name public addresses alone, and over https if it has https itself.  One inside may
@@ -187,7 +187,7 @@ class _LoginServer:
     inside: str = ""
 
     @classmethod
-    def look_up(cls, url: str) -> "_LoginServer":
+    def look_up(cls, url: str) -> "LoginServer":
         """Return a server; one that is not found counts as outside."""
         try:
             target = parse_url(url)

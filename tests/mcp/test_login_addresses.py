@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+import ssl
 
 import httpx2
 import pytest
-from internet import internet
+from internet import certificate, internet, tls_server
 
 from agentkit import RunError
 from agentkit.mcp import StoredLogin
+from agentkit.mcp.oauth import LoginServer
 
-__all__ = ["internet"]
+__all__ = ["certificate", "internet", "tls_server"]
 
 
 OUTSIDE = "https://93.184.215.14/mcp"
@@ -94,3 +96,20 @@ def test_a_proxy_looks_names_up_itself_and_the_text_of_an_address_decides(intern
     with pytest.raises(RunError, match="which was not asked: It is not on the public internet"):
         requests_of(own, metadata("https://10.1.2.3", resource=own))
     assert internet.lookups == []
+
+
+def test_the_certificate_at_the_checked_address_must_be_that_of_the_name(internet, tls_server, certificate):
+    internet.names |= {"secure.example": [["93.184.215.15"], ["10.1.2.3"]], "other.example": [["93.184.215.15"]]}
+    internet.routes["93.184.215.15", 443] = tls_server.server_port
+    tls_server.answer("/token", "fine")
+    context = ssl.create_default_context(cafile=certificate)
+    server = LoginServer(OUTSIDE)
+
+    async def get(url):
+        async with httpx2.AsyncClient(verify=context) as client:
+            return await client.send(server.pin(httpx2.Request("GET", url)))
+
+    assert asyncio.run(get("https://secure.example/token")).text == "fine"
+    assert tls_server.requests[0][1]["Host"] == "secure.example"
+    with pytest.raises(httpx2.ConnectError, match="Hostname mismatch"):
+        asyncio.run(get("https://other.example/token"))
