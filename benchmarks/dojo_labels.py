@@ -32,7 +32,8 @@ UNTRUSTED = {
 STRICTLY_UNTRUSTED = {"slack": "get_users_in_channel"}
 """With the strict labels, these too: members choose their names."""
 _IDS = {"id_": "trusted"}
-_SENDERS, _ADDRESSES = {"sender": "trusted"}, {"email": "trusted"}
+_SENDERS = {"sender": "trusted"}
+_ADDRESSES = {"email": "trusted"}
 _WORKSPACE = {
     # The mail server, the calendar and the drive assign ids; whoever writes a mail or shares a file cannot choose one.
     # An address in the user's address book is one of a contact, whoever asked for it.

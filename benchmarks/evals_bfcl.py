@@ -160,7 +160,8 @@ def make_question(board: Any, entry: Entry) -> Row:
     is_memory = category.startswith("memory")
 
     def make(model: Any) -> JsonAgent[str]:
-        (made,) = objects = [*board.make_objects(shown, _configure(board, category, shown)).values()]
+        objects = [*board.make_objects(shown, _configure(board, category, shown)).values()]
+        (made,) = objects
         parts = [board.describe_memory(category, shown["scenario"], made)] if is_memory else []
         tools = make_tools(shown["function"], list_functions(dict(enumerate(objects))))
         return _make_agent([*tools.values()], "\n\n".join([*parts, _join(shown["question"][0], "system")]), model)
@@ -190,7 +191,8 @@ def remember(board: Any, category: str, entries: Sequence[Entry], make_model: Ca
         facts = [truth for scenario, truth in questions if scenario == talk["scenario"]]
         if not facts:
             continue
-        (memory,) = objects = [*board.make_objects(talk, _configure(board, category, talk)).values()]
+        objects = [*board.make_objects(talk, _configure(board, category, talk)).values()]
+        (memory,) = objects
         kept = {key_of(truth): truth["source"] for truth in facts} if talk["id"].endswith("-0") else {}
         keep, read = MEMORY.get(category, ("", ""))
         made = [call(keep, **({"key": key} if read else {}), text=text) for key, text in kept.items()]

@@ -39,7 +39,8 @@ def ours(steps: int, journal: Journal | None) -> None:
 
 def langgraph(steps: int, path: Path | None) -> None:
     """The same in LangGraph: two nodes in turn, the whole state saved after each."""
-    graph_module, messages = import_module("langgraph.graph"), import_module("langchain_core.messages")
+    graph_module = import_module("langgraph.graph")
+    messages = import_module("langchain_core.messages")
     graph = graph_module.StateGraph(graph_module.MessagesState)
 
     def ask(state: Any) -> Any:
@@ -99,7 +100,8 @@ def main() -> None:
                 run(1, folders[kind])
             for _ in range(given.rounds):
                 for kind, run in rows.items():
-                    before, start = size(folders[kind]), perf_counter()
+                    before = size(folders[kind])
+                    start = perf_counter()
                     run(steps, folders[kind])
                     seconds[kind].append(perf_counter() - start)
                     sizes[kind] = size(folders[kind]) - before

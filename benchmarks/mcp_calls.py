@@ -39,10 +39,12 @@ def serve() -> None:
 
 async def time_calls(call: Callable[[], Awaitable[object]]) -> tuple[float, ...]:
     """Return milliseconds of a call: among `CALLS` in a row, its CPU there, and among `AT_ONCE` at once."""
-    start, cpu = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    cpu = time.process_time()
     for _ in range(CALLS):
         await call()
-    alone, cpu = time.perf_counter() - start, time.process_time() - cpu
+    alone = time.perf_counter() - start
+    cpu = time.process_time() - cpu
     start = time.perf_counter()
     await asyncio.gather(*(call() for _ in range(AT_ONCE)))
     return alone / CALLS * 1000, cpu / CALLS * 1000, (time.perf_counter() - start) / AT_ONCE * 1000

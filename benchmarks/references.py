@@ -106,7 +106,8 @@ class Referring:
 
     def express(self, name: str, arguments: Arguments) -> Writing:
         """Yield the requests that come before a call; return the call's tool and arguments."""
-        self.is_swayed, self.is_writing = False, name in self.writes
+        self.is_swayed = False
+        self.is_writing = name in self.writes
         if self.hidden and name in self.writes and not any(map(self.is_said, _leaves(arguments))):
             chosen = self.choose(name, next((tool for tool, _ in self.wanted if tool in self.writes), NOTHING))
             yield from self.extract("choice", chosen, choices=sorted({*self.writes, name, chosen}))
@@ -159,7 +160,8 @@ class Referring:
             address = address[int(key) if isinstance(address, list) else key]
         request = yield call(tool, **{parameter: reference})
         self.note_result(request, contacts := self.read_result())
-        found, own = _find(contacts, address), _HANDLE.match(self.last)[1]
+        found = _find(contacts, address)
+        own = _HANDLE.match(self.last)[1]
         self.contacts.add(own)
         return reference if found is None else ".".join([own, *found])
 
@@ -234,9 +236,10 @@ class Referring:
     def find_field(self, value: Any) -> tuple[str, list[str]] | None:
         """Return the newest hidden result with a field that is the value, and the path to it; a trusted one if there is."""
         found = [
-            (handle, path) for handle in reversed(self.hidden)
+            (handle, path)
+            for handle in reversed(self.hidden)
             if (path := _find(self.hidden[handle], value)) is not None
-        ]  # fmt: skip
+        ]
         vouched = [(handle, path) for handle, path in found if {"", *path[-1:]} & {*self.trusted[handle]}]
         return next(iter(vouched + found), None)
 

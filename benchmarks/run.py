@@ -64,7 +64,8 @@ class Contestant:
     """A worker process and what it said."""
 
     def __init__(self, name: str, python: str, url: str) -> None:
-        self.name, self.url = name, url
+        self.name = name
+        self.url = url
         command = [python, "-W", "ignore", str(HERE / "worker.py"), name, url]
         quiet = subprocess.DEVNULL if name in PEERS else None  # some complain at length
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet, text=True)

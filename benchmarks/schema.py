@@ -24,7 +24,9 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from agentkit import JsonTool
 
-SCHEMA_TARGET, CALL_TARGET, PEER_TARGET = 3.0, 1.5, 1.0
+SCHEMA_TARGET = 3.0
+CALL_TARGET = 1.5
+PEER_TARGET = 1.0
 
 
 def small(place: str, days: int = 3, units: Literal["metric", "imperial"] = "metric") -> str:

@@ -57,9 +57,11 @@ def programs(url: str) -> dict[str, list[str]]:
 
 def took(command: list[str]) -> tuple[float, float]:
     """The CPU and the wall time of a program, in milliseconds; raises if it fails."""
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - begun
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.perf_counter() - begun
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return cpu * 1000, wall * 1000
 

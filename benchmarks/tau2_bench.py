@@ -83,14 +83,18 @@ class Domain:
 
     def __init__(self, name: str) -> None:
         module = import_module(f"tau2.domains.{name}.environment")
-        self.make, self.tasks, self.choose = module.get_environment, module.get_tasks(None), _choose_nothing
+        self.make = module.get_environment
+        self.tasks = module.get_tasks(None)
+        self.choose = _choose_nothing
         if name == "banking_knowledge":  # the calls of the tasks search nothing, so any way of retrieval does
             module.get_knowledge_base = cache(module.get_knowledge_base)
             self.make = partial(self.make, retrieval_variant="bm25")
             self.choose = import_module("tau2.runner.build")._derive_read_log_allowlist
         environment = self.make()
-        database, self.names = environment.tools.db, [tool.name for tool in environment.get_tools()]
-        self.load, self.text = type(database).model_validate_json, database.model_dump_json()
+        database = environment.tools.db
+        self.names = [tool.name for tool in environment.get_tools()]
+        self.load = type(database).model_validate_json
+        self.text = database.model_dump_json()
 
     def open(self, task: Any) -> Any:
         """Return an environment in which the task begins."""
@@ -191,7 +195,8 @@ def play(
 
 def converse(environment: Any, names: list[str], task: Any, actions: list[Any], setting: str) -> int:
     """Play the calls as a conversation, one query for each call; return how many waited for a person."""
-    toolkit, asked = environment.tools, 0
+    toolkit = environment.tools
+    asked = 0
     tools = [
         JsonTool(toolkit.tools[name], effect=EFFECTS[toolkit.tool_type(name).name], trust="trusted") for name in names
     ]
@@ -219,7 +224,8 @@ def measure(name: str) -> None:
     domain = Domain(name)
     found: dict[str, Counter[str]] = {title: Counter() for title in (*PASSES, *SETTINGS)}
     calls = changed = 0
-    failing, unmet = list[str](), list[str]()
+    failing = list[str]()
+    unmet = list[str]()
     for task in domain.tasks:
         actions = (task.evaluation_criteria and task.evaluation_criteria.actions) or []
         calls += sum(action.requestor == "assistant" for action in actions)
@@ -247,8 +253,10 @@ def measure(name: str) -> None:
     )
     for title in PASSES:
         count = found[title]
-        print(f"    {title}: same end state {count['state']}, same calls in the history {count['read']} "
-              f"({count['equal']} word for word)")  # fmt: skip
+        print(
+            f"    {title}: same end state {count['state']}, same calls in the history {count['read']} "
+            f"({count['equal']} word for word)"
+        )
     for setting in SETTINGS:
         print(f"    untrusted={setting}: {found[setting]['asked']} questions, same end state {found[setting]['state']}")
     sys.stdout.flush()

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import time
 
-TURNS, ROUNDS = 60, 25
+TURNS = 60
+ROUNDS = 25
 
 
 def measure(kind: str) -> float:

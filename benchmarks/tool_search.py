@@ -114,7 +114,8 @@ def measure(title, tools, questions):
         pairs = sum(len(wanted) for _, wanted in questions)
         times.sort()
         shares = " / ".join(f"{hits[place] / pairs:.3f}" for place in PLACES)
-        middle, late = times[len(times) // 2], times[len(times) * 95 // 100]
+        middle = times[len(times) // 2]
+        late = times[len(times) * 95 // 100]
         print(f"  {name:20} {shares}   {middle:.2f} ms a query (95 %: {late:.2f}), built in {built:.2f} s")
 
 

@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
-TURNS, ROUNDS = 60, 25
+TURNS = 60
+ROUNDS = 25
 HERE = Path(__file__).resolve().parents[1]
 VALGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
 

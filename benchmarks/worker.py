@@ -45,7 +45,8 @@ def sleeping_tools(*, coroutine: bool = False) -> list[Any]:
         await asyncio.sleep(0.05)
         return a + b
 
-    add_meanwhile.__name__, add_meanwhile.__doc__ = add.__name__, add.__doc__
+    add_meanwhile.__name__ = add.__name__
+    add_meanwhile.__doc__ = add.__doc__
     return [add_meanwhile if coroutine else add]
 
 
@@ -81,7 +82,8 @@ class Worker:
 
     def parallel(self, *, world: str, tools: str) -> dict[str, Any]:
         """How much longer a run of two model turns takes with eight slow calls at once than with a quick one."""
-        plain, slow = {"model": "turns=1"}, {"model": "turns=1,calls=8", "tools": tools}
+        plain = {"model": "turns=1"}
+        slow = {"model": "turns=1,calls=8", "tools": tools}
         took: list[list[float]] = [[], []]
         for _ in range(6):
             for seconds, what in zip(took, (plain, slow), strict=True):
@@ -104,7 +106,9 @@ class Worker:
         agent = self.agent(model)
 
         async def read() -> tuple[int, float]:
-            begun, first, number = time.perf_counter(), 0.0, 0
+            begun = time.perf_counter()
+            first = 0.0
+            number = 0
             async for _ in agent.astream("Go on."):
                 first = first or time.perf_counter() - begun
                 number += 1
@@ -121,7 +125,8 @@ def main() -> None:
     print(json.dumps({"version": worker.adapter.version()}), flush=True)
     for line in sys.stdin:
         command = json.loads(line)
-        cpu, wall = time.process_time(), time.perf_counter()
+        cpu = time.process_time()
+        wall = time.perf_counter()
         try:
             more = getattr(worker, command.pop("do"))(**command) or {}
         except Exception as error:  # a contestant that cannot do this is shown with a dash

@@ -50,8 +50,16 @@ agent = JsonAgent(nothing, model=QuickModel())
 
 def serve_bare(url: str, concurrency: int) -> None:
     """A worker of DBOS alone, in a process of its own."""
-    DBOS(config={"name": BARE, "system_database_url": url, "application_version": "1", "log_level": "ERROR",
-                 "executor_id": str(os.getpid()), "serializer": DBOSPortableJSONSerializer()})  # fmt: skip
+    DBOS(
+        config={
+            "name": BARE,
+            "system_database_url": url,
+            "application_version": "1",
+            "log_level": "ERROR",
+            "executor_id": str(os.getpid()),
+            "serializer": DBOSPortableJSONSerializer(),
+        }
+    )
 
     @DBOS.step(name="nothing")
     async def step(number: int) -> int:
@@ -137,14 +145,20 @@ def fill(url: str, number: int) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute("SELECT conversation FROM agentkit.runs WHERE id = %s", (run,)).fetchone()
         assert row
-        copies = [("dbos.workflow_status", "workflow_uuid", "'{}-' || n"), ("dbos.workflow_input", "workflow_uuid", "'{}-' || n"),
-                  ("dbos.workflow_output", "workflow_uuid", "'{}-' || n"),
-                  ("agentkit.runs", "id", "'{}-' || n"), ("agentkit.steps", "run", "'{}-' || n"),
-                  ("agentkit.messages", "conversation", "{} + n")]  # fmt: skip
+        copies = [
+            ("dbos.workflow_status", "workflow_uuid", "'{}-' || n"),
+            ("dbos.workflow_input", "workflow_uuid", "'{}-' || n"),
+            ("dbos.workflow_output", "workflow_uuid", "'{}-' || n"),
+            ("agentkit.runs", "id", "'{}-' || n"),
+            ("agentkit.steps", "run", "'{}-' || n"),
+            ("agentkit.messages", "conversation", "{} + n"),
+        ]
         for table, key, value in copies:
             schema, name = table.split(".")
-            sql = ("SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
-                   "AND is_identity = 'NO' AND is_generated = 'NEVER' AND column_default IS NULL")  # fmt: skip
+            sql = (
+                "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
+                "AND is_identity = 'NO' AND is_generated = 'NEVER' AND column_default IS NULL"
+            )
             names = [one for (one,) in connection.execute(sql, (schema, name))]
             have = [one for (one,) in connection.execute(sql.rpartition(" AND column_default")[0], (schema, name))]
             names = [one for one in have if one in names or table == "dbos.workflow_status"]
@@ -152,7 +166,9 @@ def fill(url: str, number: int) -> None:
             values = [value.format(source) if one == key else f'"{one}"' for one in names]
             connection.execute(
                 f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM {table}, "
-                f"generate_series(1, {number}) n WHERE {key} = %s".encode(), (source,))  # fmt: skip
+                f"generate_series(1, {number}) n WHERE {key} = %s".encode(),
+                (source,),
+            )
         connection.execute("VACUUM ANALYZE")
 
 

@@ -22,10 +22,13 @@ class Parrot:
         if last["role"] == "user":
             tool = next(tool for tool in request.tools.values() if tool is not request.tools.answer)
             numbers = map(float, re.findall(r"\d+(?:\.\d+)?", last["content"]))
-            name, arguments = tool.name, dict(zip(tool.parameters["properties"], numbers, strict=False))
+            name = tool.name
+            arguments = dict(zip(tool.parameters["properties"], numbers, strict=False))
             text = "Squawk! Let me see."
         else:
-            name, arguments, text = "final_answer", {"text": f"It is {last['content']}!"}, ""
+            name = "final_answer"
+            arguments = {"text": f"It is {last['content']}!"}
+            text = ""
         if request.stream:
             for word in text.split():
                 yield TextDelta(f"{word} ")

@@ -50,11 +50,16 @@ def test_an_agent_is_called_like_a_function():
     model.assert_done()
 
 
-def test_tools_come_one_by_one_in_lists_and_in_registries():
-    names = {"final_answer", "add", "double"}
-    for tools in ([add, double], ([add], double), (ToolRegistry(add), double), (JsonTool(add), tool(double))):
-        entries = tools if isinstance(tools, tuple) else (tools,)
-        assert set(JsonAgent(*entries, model=ScriptedModel()).tools) == names
+@pytest.mark.parametrize(
+    "tools",
+    [([add, double],), ([add], double), (ToolRegistry(add), double), (JsonTool(add), tool(double))],
+    ids=["a list", "a list and one", "a registry and one", "one by one"],
+)
+def test_tools_come_one_by_one_in_lists_and_in_registries(tools):
+    assert set(JsonAgent(*tools, model=ScriptedModel()).tools) == {"final_answer", "add", "double"}
+
+
+def test_the_tools_of_a_list_are_called():
     assert JsonAgent([add, double], model=ScriptedModel([call("final_answer", text="x")]))("hello") == "x"
 
 

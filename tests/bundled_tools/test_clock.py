@@ -96,7 +96,11 @@ def test_days_between_counts_in_both_directions():
 
 
 @pytest.mark.parametrize("date", ["", "31.01.2024", "2024-02-30", "2024-01-31T10:00", "tomorrow"])
-def test_an_invalid_date_is_answered_with_the_right_form(date):
-    for attempt in (lambda: shift_date(date), lambda: days_between(date, "today"), lambda: days_between("today", date)):
-        with pytest.raises(ToolError, match=r"is not a date\. Write YYYY-MM-DD"):
-            attempt()
+@pytest.mark.parametrize(
+    "attempt",
+    [shift_date, lambda date: days_between(date, "today"), lambda date: days_between("today", date)],
+    ids=["shift", "from", "until"],
+)
+def test_an_invalid_date_is_answered_with_the_right_form(date, attempt):
+    with pytest.raises(ToolError, match=r"is not a date\. Write YYYY-MM-DD"):
+        attempt(date)

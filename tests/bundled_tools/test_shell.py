@@ -19,7 +19,7 @@ def root(tmp_path):
     return root
 
 
-def run(root, script, **settings):
+def output_of(root, script, **settings):
     return shell_tool(root, **settings).call({"script": script})
 
 
@@ -38,11 +38,11 @@ def run(root, script, **settings):
     ],
 )
 def test_a_script_reads_the_files(root, script, shown):
-    assert run(root, script) == shown
+    assert output_of(root, script) == shown
 
 
 def test_without_write_changes_are_named_and_dropped(root):
-    shown = run(root, "echo x > new.txt; rm notes.txt; sed -i s/1/2/ src/app.py; cat src/app.py")
+    shown = output_of(root, "echo x > new.txt; rm notes.txt; sed -i s/1/2/ src/app.py; cat src/app.py")
     assert shown.splitlines()[0] == "x = 2"
     assert shown.splitlines()[1].startswith("[changes are not kept: ")
     assert {"new.txt", "notes.txt", "src/app.py"} <= set(shown.split(": ")[1].rstrip("]").split(", "))
@@ -50,7 +50,7 @@ def test_without_write_changes_are_named_and_dropped(root):
 
 
 def test_with_write_changes_are_kept(root):
-    shown = run(root, "mkdir -p a/b; cp data.bin a/b/; sed -i s/tea/mate/ notes.txt; rm -r src", write=True)
+    shown = output_of(root, "mkdir -p a/b; cp data.bin a/b/; sed -i s/tea/mate/ notes.txt; rm -r src", write=True)
     assert "[deleted: src/app.py]" in shown
     assert (root / "a/b/data.bin").read_bytes() == bytes(range(256))
     assert (root / "notes.txt").read_text() == "mate 2\nmilk 1\nmate 3\n"
@@ -64,15 +64,15 @@ def test_each_script_begins_anew(root):
 
 
 def test_a_long_output_states_how_to_read_a_part(root):
-    shown = run(root, "seq 1 10000")
+    shown = output_of(root, "seq 1 10000")
     assert "\n[12,000 of 48,893 characters; sed -n '100,200p', head or tail show a part]" in shown
 
 
 def test_large_files_are_left_out_and_named_and_not_replaced(root):
     with open(root / "huge.log", "wb") as stream:
         stream.truncate(6_000_000)
-    assert run(root, "ls") == "data.bin\nnotes.txt\nsrc\n[left out, as they are too large or too many: huge.log]"
-    assert "[not kept: 'huge.log' was left out, so it cannot be replaced.]" in run(root, "> huge.log", write=True)
+    assert output_of(root, "ls") == "data.bin\nnotes.txt\nsrc\n[left out, as they are too large or too many: huge.log]"
+    assert "[not kept: 'huge.log' was left out, so it cannot be replaced.]" in output_of(root, "> huge.log", write=True)
     assert (root / "huge.log").stat().st_size == 6_000_000
 
 
@@ -85,12 +85,12 @@ def test_a_script_without_end_is_stopped(root, script):
 
 
 def test_a_script_for_too_much_memory_is_stopped(root):
-    assert "memory limit exceeded" in run(root, "x=aaaaaaaa; while :; do x=$x$x; done")
+    assert "memory limit exceeded" in output_of(root, "x=aaaaaaaa; while :; do x=$x$x; done")
 
 
 def test_an_empty_script_is_refused(root):
     with pytest.raises(ToolError, match="script must have 1 to 20,000 characters, got 1"):
-        run(root, " ")
+        output_of(root, " ")
 
 
 def test_only_a_shell_that_writes_waits_for_a_person(world, root):

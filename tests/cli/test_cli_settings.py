@@ -45,11 +45,16 @@ def test_the_nearest_pyproject_has_the_defaults(tmp_path, monkeypatch, allowed):
     refused = allowed("tools")
     assert refused.exit_code == 2
     assert "[tool.agentkit] has no setting 'modle'. Did you mean 'model'?" in " ".join(refused.stderr.split())
-    (tmp_path / "pyproject.toml").write_text("[tool\n")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["[tool\n", "tool = 3", "[tool]\nagentkit = 3", f"a = {'[' * 10_000}"],
+    ids=["cut off", "tool is no table", "agentkit is no table", "deep"],
+)
+def test_a_damaged_pyproject_is_named(tmp_path, allowed, damaged):
+    (tmp_path / "pyproject.toml").write_text(damaged)
     assert "pyproject.toml: cannot be read" in allowed("tools").stderr
-    for damaged in ("tool = 3", "[tool]\nagentkit = 3", f"a = {'[' * 10_000}"):
-        (tmp_path / "pyproject.toml").write_text(damaged)
-        assert "pyproject.toml: cannot be read" in allowed("tools").stderr, damaged[:30]
 
 
 def test_the_environment_has_the_defaults(run, monkeypatch):
@@ -84,13 +89,19 @@ class TestToolsOfTheFolder:
         (folder / "pyproject.toml").write_text('[tool.agentkit]\ntools = ["theirs.py"]\n')
         return folder
 
-    def test_without_a_terminal_they_are_refused(self, run, project):
-        for command in (["run", "Add 2 and 3"], ["tools"], ["schema", "add"], ["chat"], ["map", "-"], ["lock"]):
-            refused = run(*command, input="y\n")
-            assert refused.exit_code == 2, command
-            assert "its tools are not allowed: " in refused.stderr
-            assert "name them with --tools" in refused.stderr
+    @pytest.mark.parametrize(
+        "command",
+        [["run", "Add 2 and 3"], ["tools"], ["schema", "add"], ["chat"], ["map", "-"], ["lock"]],
+        ids="_".join,
+    )
+    def test_without_a_terminal_they_are_refused(self, run, project, command):
+        refused = run(*command, input="y\n")
+        assert refused.exit_code == 2
+        assert "its tools are not allowed: " in refused.stderr
+        assert "name them with --tools" in refused.stderr
         assert not (project / "ran").exists()
+
+    def test_what_needs_no_tools_needs_no_consent(self, run, project):
         assert run("run", "--help").exit_code == run("models").exit_code == 0
 
     def test_they_are_asked_about_once(self, terminal, run, project):

@@ -110,7 +110,7 @@ def asked(*turns: str) -> list[list[dict[str, str]]]:
     return [[{"role": "user", "content": turn}] if turn else [] for turn in turns]
 
 
-def run(module, board, entries, model=None):
+def evaluate_rows(module, board, entries, model=None):
     """Return the report of a category's rows, with the script of the calls that are right, or with a model."""
     rows = {row.case.name: row for row in module.list_rows(board, entries[0].category, entries)}
     cases = [row.case for row in rows.values()]
@@ -130,8 +130,8 @@ TEA = [{"shop.put": {"item": ["tea"]}}]
 def test_a_row_with_one_query_needs_the_calls_of_the_data(bfcl, category):
     row = {"question": asked("Put tea there."), "function": [describe("shop.put", item=ITEM)]}
     given = [entry(bfcl, category, row, TEA)]
-    assert run(bfcl, Board(), given).passed
-    report = run(bfcl, Board(), given, ScriptedModel(call("shop_put", item="milk"), answer("Done.")))
+    assert evaluate_rows(bfcl, Board(), given).passed
+    report = evaluate_rows(bfcl, Board(), given, ScriptedModel(call("shop_put", item="milk"), answer("Done.")))
     assert "milk" in report.failed[0].failures[0]
 
 
@@ -149,13 +149,13 @@ def test_a_row_without_calls_needs_none_or_any(bfcl, category, passes):
     row = {"question": asked("Hello."), "function": [describe("shop.put", item=ITEM)]}
     given = [entry(bfcl, category, row, [])]
     model = ScriptedModel(call("shop_put", item="milk"), answer("Done."))
-    assert run(bfcl, Board(), given, model).passed is passes
-    assert run(bfcl, Board(), given, ScriptedModel(answer("Hello."))).passed is not passes
+    assert evaluate_rows(bfcl, Board(), given, model).passed is passes
+    assert evaluate_rows(bfcl, Board(), given, ScriptedModel(answer("Hello."))).passed is not passes
 
 
 def test_a_row_without_tools_is_a_case_too(bfcl):
     given = [entry(bfcl, "live_irrelevance", {"question": asked("Hello."), "function": []}, [])]
-    assert run(bfcl, Board(), given).passed
+    assert evaluate_rows(bfcl, Board(), given).passed
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_values_of_other_languages_are_texts(bfcl, category, value, kind, writte
     given = bfcl.Entry(category, {"id": "a", **shown}, {"id": "a", **plain}, [{"put": {"item": [value]}}])
     seen = []
     board = SimpleNamespace(check_calls=lambda _, functions, made, truth: seen.append((functions, made)) or "")
-    assert run(bfcl, board, [given]).passed
+    assert evaluate_rows(bfcl, board, [given]).passed
     assert seen == [(plain["function"], [{"put": {"item": written}}])]
 
 
@@ -184,11 +184,11 @@ def test_values_of_other_languages_are_texts(bfcl, category, value, kind, writte
 def test_a_conversation_needs_the_calls_of_each_turn(bfcl, category):
     row = {"question": asked("Put tea there.", "Thank you.", "And milk."), "function": [describe("put", item=ITEM)]}
     given = [entry(bfcl, category, row, [["put(item='tea')"], [], ["put(item='milk')"]])]
-    assert run(bfcl, Board(), given).passed
+    assert evaluate_rows(bfcl, Board(), given).passed
     late = ScriptedModel(
         answer("Later."), calls(call("put", item="tea"), call("put", item="milk")), answer("Done."), answer("Done.")
     )
-    assert "put(item='tea')" in run(bfcl, Board(), given, late).failed[0].failures[0]
+    assert "put(item='tea')" in evaluate_rows(bfcl, Board(), given, late).failed[0].failures[0]
 
 
 def test_a_call_that_was_refused_is_no_call_of_the_conversation(bfcl):
@@ -201,7 +201,7 @@ def test_a_call_that_was_refused_is_no_call_of_the_conversation(bfcl):
         )
     ]
     model = ScriptedModel(call("put", thing="tea"), call("put", item="tea"), answer("Done."))
-    assert run(bfcl, Board(), given, model).passed
+    assert evaluate_rows(bfcl, Board(), given, model).passed
 
 
 def test_a_tool_that_is_missing_comes_with_its_turn(bfcl):
@@ -211,9 +211,9 @@ def test_a_tool_that_is_missing_comes_with_its_turn(bfcl):
         "missed_function": {"1": [describe("put", item=ITEM)]},
     }
     given = [entry(bfcl, "multi_turn_miss_func", row, [[], ["put(item='tea')"]])]
-    assert run(bfcl, Board(), given).passed
+    assert evaluate_rows(bfcl, Board(), given).passed
     early = ScriptedModel(call("put", item="tea"), answer("Done."), answer("Done."))
-    report = run(bfcl, Board(), given, early)
+    report = evaluate_rows(bfcl, Board(), given, early)
     assert not report.passed
     offered = [[one["function"]["name"] for one in request.tools.schemas("openai")] for request in early.requests]
     assert ["put" in names for names in offered] == [False, False, True]
@@ -227,18 +227,18 @@ def test_questions_about_a_memory_come_after_the_conversations(bfcl):
     given = [entry(bfcl, "memory_kv", {"question": asked("Who am I?"), **classes}, truth)]
     board = Board(talks)
     KEPT.clear()
-    assert not run(bfcl, board, given).passed
+    assert not evaluate_rows(bfcl, board, given).passed
     bfcl.remember(board, "memory_kv", given, ScriptedModel)
     assert KEPT == ["fact_0=I am Ann."]
-    assert run(bfcl, board, given).passed
-    assert not run(bfcl, board, given, ScriptedModel(answer("I do not know."))).passed
+    assert evaluate_rows(bfcl, board, given).passed
+    assert not evaluate_rows(bfcl, board, given, ScriptedModel(answer("I do not know."))).passed
 
 
 def test_a_question_about_the_web_needs_the_answer_alone(bfcl):
     row = {"question": asked("Who won?"), "function": [describe("put", item=ITEM)], "involved_classes": ["Shelf"]}
     given = [entry(bfcl, "web_search_base", row, ["Ann"])]
-    assert run(bfcl, Board(), given).passed
-    assert not run(bfcl, Board(), given, ScriptedModel(answer("Bob."))).passed
+    assert evaluate_rows(bfcl, Board(), given).passed
+    assert not evaluate_rows(bfcl, Board(), given, ScriptedModel(answer("Bob."))).passed
 
 
 @pytest.mark.parametrize("config", ["ret_fmt=python&tool_call_tag=False", "ret_fmt=json&tool_call_tag=True"])
@@ -250,10 +250,10 @@ def test_calls_as_text_are_read_by_the_benchmark(bfcl, config):
     }
     given = [bfcl.Entry("format_sensitivity", row, row, [{"put": {"item": ["tea"]}}])]
     model = ScriptedModel(answer("I cannot."))
-    assert "the text has no calls" in run(bfcl, Board(), given, model).failed[0].failures[0]
+    assert "the text has no calls" in evaluate_rows(bfcl, Board(), given, model).failed[0].failures[0]
     assert [tool.name for tool in model.requests[0].tools.values()] == ["final_answer"]
     assert model.requests[0].messages[0]["content"].startswith(f"Write calls as {config}.")
-    assert run(bfcl, Board(), given).passed
+    assert evaluate_rows(bfcl, Board(), given).passed
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from agentkit.core.flow import Event, around
 from agentkit.testing import ScriptedModel, call
 
 FILES = sorted([*PACKAGE.rglob("*.py"), *BUNDLED.rglob("*.py")])
+PROGRAMS = (ROOT / "benchmarks", ROOT / "examples")
 
 FLOORS = [
     ["core"],
@@ -288,7 +289,7 @@ def ends_of_tables(module: ast.Module) -> set[int]:
     return ends
 
 
-@each_path([*FILES, *sorted(TESTS.rglob("*.py"))])
+@each_path([*FILES, *(path for folder in (TESTS, *PROGRAMS) for path in sorted(folder.rglob("*.py")))])
 def test_a_line_has_one_assignment_and_only_tables_are_exempt_from_the_formatter(path):
     nodes = nodes_of(path)
     found = [node.lineno for node in nodes if splits_a_value(node)]

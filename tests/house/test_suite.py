@@ -1,5 +1,6 @@
 """The suite itself: interrupts arrive wherever it is started, and a failure is always listed."""
 
+import ast
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sources import TESTS
+from sources import TESTS, each_path, nodes_of
 
 INTERRUPTED = """
 import os, signal, subprocess, sys
@@ -52,6 +53,16 @@ def test_that_comes_later():
     gc.collect()
     gc.set_threshold(700, 10, 10)
 '''
+
+
+SHARED = ("run", "reply", "call")
+"""The names of helpers that `conftest.py`, `refunding.py` and `agentkit.testing` have for all tests."""
+
+
+@each_path(sorted(TESTS.rglob("test_*.py")))
+def test_a_shared_helper_is_not_written_again(path):
+    functions = [node for node in nodes_of(path)[0].body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert not [node.name for node in functions if node.name in SHARED and not node.decorator_list]
 
 
 FASTER = ("-p", "no:hypothesispytest", "-p", "no:respx", "--assert=plain")

@@ -105,10 +105,10 @@ def test_a_value_becomes_what_the_schema_asks_for(schema, query, value):
 @pytest.mark.parametrize(
     ("parameter", "value"), [("file", "build.log"), ("file", "/var/log/build.log"), ("expression", "12 * 3.5")]
 )
-def test_the_full_stop_behind_a_value_is_not_part_of_the_value(parameter, value):
+@pytest.mark.parametrize("end", ["", ".", "?", " please."])
+def test_the_full_stop_behind_a_value_is_not_part_of_the_value(parameter, value, end):
     tool = offer("order", "Order something", {parameter: param("string", f"The {parameter}")})
-    for end in ("", ".", "?", " please."):
-        assert only(f"Order {value}{end}", tool) == {parameter: value}
+    assert only(f"Order {value}{end}", tool) == {parameter: value}
 
 
 def test_each_number_goes_to_the_parameter_whose_words_are_nearest():
@@ -618,12 +618,12 @@ def test_a_value_that_a_preposition_leads_to_is_not_lost():
         "auth_service", "logs-2024-01-05", "shop.example.com:8080",
     ],
 )  # fmt: skip
-def test_an_identifier_is_one_value(identifier):
+@pytest.mark.parametrize("query", ["Restart {}", "restart the service {}, please", "Restart {} and auth-service."])
+def test_an_identifier_is_one_value(identifier, query):
     tool = offer("restart", "Restarts a service.", {"service": param("string", "The service")})
-    for query in ("Restart {}", "restart the service {}, please", "Restart {} and auth-service."):
-        calls = plan(query.format(identifier), [tool], WEDNESDAY)
-        assert calls[0] == ("restart", {"service": identifier})
-        assert all(arguments["service"] in (identifier, "auth-service") for _, arguments in calls)
+    calls = plan(query.format(identifier), [tool], WEDNESDAY)
+    assert calls[0] == ("restart", {"service": identifier})
+    assert all(arguments["service"] in (identifier, "auth-service") for _, arguments in calls)
 
 
 def test_words_with_a_hyphen_stay_together_and_abbreviations_are_words():

@@ -45,19 +45,14 @@ def test_a_transient_error_is_waited_out_and_asked_again():
     assert stop.value.value is REPLY
 
 
-def test_other_effects_pass_untouched():
+@pytest.mark.parametrize(
+    "make", [retry, limit, request_final_answer, detect_loops, retry_incomplete_replies, raise_refusals]
+)
+def test_other_effects_pass_untouched(make):
     def flow():
         yield from ask(Sleep(3))
 
-    for policy in (
-        retry(),
-        limit(),
-        request_final_answer(),
-        detect_loops(),
-        retry_incomplete_replies(),
-        raise_refusals(),
-    ):
-        assert next(policy(flow())) == Sleep(3)
+    assert next(make()(flow())) == Sleep(3)
 
 
 def test_at_the_limit_the_request_offers_only_the_answer():

@@ -18,15 +18,15 @@ def look() -> str:
     return "nothing"
 
 
-def reply(number: int, tokens: int, cached: int = 0) -> Reply:
+def reply_with(number: int, tokens: int, cached: int = 0) -> Reply:
     name, arguments = ("final_answer", {"text": "done"}) if number < 0 else ("look", {})
     message = assistant(None, [ToolCall(f"c{number}", name, json.dumps(arguments))])
     return Reply(message, Usage(1, tokens, 10, cached_tokens=cached))
 
 
 def warnings_of(world, *usage: tuple[int, int], caches: bool = True, before=lambda turns: None) -> list[CacheMissed]:
-    replies = [reply(number, *entry) for number, entry in enumerate(usage)]
-    model = ScriptedModel(*replies[:-1], reply(-1, *usage[-1]))
+    replies = [reply_with(number, *entry) for number, entry in enumerate(usage)]
+    model = ScriptedModel(*replies[:-1], reply_with(-1, *usage[-1]))
     model.caches_prompts = caches
     turns = Turns(model, look)
     before(turns)

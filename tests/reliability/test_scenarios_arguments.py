@@ -38,7 +38,7 @@ def change(amount: float, currency: Literal["EUR", "USD", "INR"]) -> str:
     return f"{amount} {currency}"
 
 
-def run(arguments: dict[str, int]) -> int:
+def run_program(arguments: dict[str, int]) -> int:
     """Runs a program."""
     return len(arguments)
 
@@ -77,7 +77,7 @@ def test_a_mistake_is_repaired_or_reported_and_the_tool_runs_once(play: Play, sc
 
 
 def test_args_wrapper_is_real(play: Play):
-    outcome = play([calls(call("run", {"arguments": {"x": 1}})), final()], tools=[run])
+    outcome = play([calls(call("run_program", {"arguments": {"x": 1}})), final()], tools=[run_program])
     assert outcome.answer == "done"
     assert outcome.arguments == [{"arguments": {"x": 1}}]
 

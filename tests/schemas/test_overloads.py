@@ -42,12 +42,19 @@ def _(thing) -> str:
     return f"a list of {len(thing)}"
 
 
-def test_a_signature_is_chosen_by_index_types_or_predicate():
-    for choice in (1, (str, int), [str, int], lambda signature: "days" in signature.parameters):
-        tool = JsonTool(forecast, overload=choice)
-        assert list(tool.parameters["properties"]) == ["city", "days"]
-        assert tool.parameters["required"] == ["city", "days"]
-        assert tool.call_with_raw_arguments({"city": "Rome", "days": "2"}) == "() {'city': 'Rome', 'days': 2}"
+@pytest.mark.parametrize(
+    "choice",
+    [1, (str, int), [str, int], lambda signature: "days" in signature.parameters],
+    ids=["index", "types", "list of types", "predicate"],
+)
+def test_a_signature_is_chosen_by_index_types_or_predicate(choice):
+    tool = JsonTool(forecast, overload=choice)
+    assert list(tool.parameters["properties"]) == ["city", "days"]
+    assert tool.parameters["required"] == ["city", "days"]
+    assert tool.call_with_raw_arguments({"city": "Rome", "days": "2"}) == "() {'city': 'Rome', 'days': 2}"
+
+
+def test_each_signature_has_its_own_texts():
     assert JsonTool(forecast, overload=0).parameters["properties"]["city"]["description"] == "The city."
 
 

@@ -249,12 +249,12 @@ class TestSaving:
         with pytest.raises(RunError, match=place if place != "nested" else "not a saved session"):
             Session.from_dict({**whole().as_dict(), place: value})
 
-    def test_what_json_does_not_have_is_refused_and_the_file_stays(self, tmp_path):
+    @pytest.mark.parametrize("odd", [b"bytes", {1, 2}, object()], ids=["bytes", "set", "object"])
+    def test_what_json_does_not_have_is_refused_and_the_file_stays(self, tmp_path, odd):
         path = tmp_path / "a.json"
         Session([user("good")]).save(path)
-        for odd in (b"bytes", {1, 2}, object()):
-            with pytest.raises(RunError, match="a message is not JSON serialisable"):
-                Session([user("q"), {"role": "user", "content": odd}]).save(path)
+        with pytest.raises(RunError, match="a message is not JSON serialisable"):
+            Session([user("q"), {"role": "user", "content": odd}]).save(path)
         assert Session.load(path).messages == [user("good")]
         assert os.listdir(tmp_path) == ["a.json"]
 

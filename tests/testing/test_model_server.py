@@ -351,10 +351,10 @@ def test_mistral_has_rules_of_its_own() -> None:
         assert "error" not in reply_of(server, CHAT, body)
 
 
-def test_valid_requests_are_answered() -> None:
-    with ModelServer(["hello"] * 3) as server:
-        for path, body in VALID.items():
-            assert "error" not in reply_of(server, path, body)
+@pytest.mark.parametrize(("path", "body"), VALID.items())
+def test_valid_requests_are_answered(path: str, body: Any) -> None:
+    with ModelServer("hello") as server:
+        assert "error" not in reply_of(server, path, body)
         assert server.violations == []
 
 

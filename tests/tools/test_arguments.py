@@ -273,30 +273,37 @@ def test_a_repair_record_has_place_problem_and_remedy():
     assert len(str(long)) < 500
 
 
-def test_off_reports_every_mistake_but_accepts_null_for_the_default():
-    off = ToolRegistry(
+def bare(**given):
+    """Bare."""
+    return given
+
+
+OFF = {
+    "tools": ToolRegistry(
         tool(repair="off")(forecast),
-        JsonTool.from_schema(
-            name="bare",
-            description="Bare.",
-            call=lambda **given: given,
-            parameters=RAW.parameters,
-            repair="off",
-        ),
-    )
-    for registry in (off, ToolRegistry(forecast, RAW.renamed("bare"), repair="off")):
-        for slip in (
-            "{'city': 'Rome'}",
-            '{"City": "Rome"}',
-            '{"city": "Rome", "unit": "x"}',
-            '{"arguments": {"city": "R"}}',
-        ):
-            for name in ("forecast", "bare"):
-                result = registry.execute(name, slip)
-                assert isinstance(result.value, ExceptionInfo)
-                assert result.repairs == ()
-        assert "cut off" in registry.execute("forecast", '{"city": "Ro').content
-        assert registry.execute("forecast", '{"city": "Rome", "days": null}').value == ROME
+        JsonTool.from_schema(name="bare", description="Bare.", call=bare, parameters=RAW.parameters, repair="off"),
+    ),
+    "registry": ToolRegistry(forecast, RAW.renamed("bare"), repair="off"),
+}
+"""Registries that repair nothing, by the place of the setting."""
+
+
+@pytest.mark.parametrize("place", OFF)
+@pytest.mark.parametrize("name", ["forecast", "bare"])
+@pytest.mark.parametrize(
+    "mistake",
+    ["{'city': 'Rome'}", '{"City": "Rome"}', '{"city": "Rome", "unit": "x"}', '{"arguments": {"city": "R"}}'],
+)
+def test_off_reports_every_mistake(place, name, mistake):
+    result = OFF[place].execute(name, mistake)
+    assert isinstance(result.value, ExceptionInfo)
+    assert result.repairs == ()
+
+
+@pytest.mark.parametrize("place", OFF)
+def test_off_accepts_null_for_the_default(place):
+    assert "cut off" in OFF[place].execute("forecast", '{"city": "Ro').content
+    assert OFF[place].execute("forecast", '{"city": "Rome", "days": null}').value == ROME
 
 
 def test_a_valid_call_is_validated_once_and_stays_as_it_is():

@@ -128,10 +128,10 @@ def test_a_validator_of_the_model_tells_the_model():
     assert "end lies before start" in info.message
 
 
-def test_a_class_that_holds_no_arguments_is_refused():
-    for wrong in (int, str, dict, object):
-        with pytest.raises(DefinitionError, match="cannot describe a tool's arguments"):
-            JsonTool.from_model(wrong, print)
+@pytest.mark.parametrize("wrong", [int, str, dict, object])
+def test_a_class_that_holds_no_arguments_is_refused(wrong):
+    with pytest.raises(DefinitionError, match="cannot describe a tool's arguments"):
+        JsonTool.from_model(wrong, print)
 
 
 @pytest.mark.parametrize(

@@ -74,14 +74,14 @@ def test_many_mistakes_are_reported_briefly():
     assert "more" in info.message
 
 
-def test_nothing_and_null_are_fine_for_a_tool_without_required_parameters():
+@pytest.mark.parametrize("nothing", ["", "null", "{}", {}])
+def test_nothing_and_null_are_fine_for_a_tool_without_required_parameters(nothing):
     @tool
     def ping(count: int = 1) -> str:
         """Pings."""
         return "pong" * count
 
-    for nothing in ("", "null", "{}", {}):
-        assert ping.call_with_raw_arguments(nothing) == "pong"
+    assert ping.call_with_raw_arguments(nothing) == "pong"
 
 
 def test_what_a_tool_raises_becomes_a_value():

@@ -64,10 +64,10 @@ def test_the_answers_name_is_refused_with_the_remedy():
         ToolRegistry(final_answer, answer=make_answer_tool())
 
 
-def test_a_value_that_is_not_a_tool_is_refused():
-    for wrong in (7, "add", None):
-        with pytest.raises(DefinitionError, match="must be a function or a JsonTool"):
-            ToolRegistry(wrong)
+@pytest.mark.parametrize("wrong", [7, "add", None])
+def test_a_value_that_is_not_a_tool_is_refused(wrong):
+    with pytest.raises(DefinitionError, match="must be a function or a JsonTool"):
+        ToolRegistry(wrong)
 
 
 def test_schemas_are_built_once_and_again_when_a_tool_comes():

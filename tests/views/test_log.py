@@ -128,17 +128,16 @@ def test_there_is_no_colour_with_no_color_or_without_a_terminal(monkeypatch):
     assert not agentkit.log.make_printer(io.StringIO()).colour
 
 
-def test_long_values_are_truncated_with_a_note_unless_all_is_wanted():
-    script = [answer("x" * 5000)]
-    for longest, length, hint in ((None, 5000, False), (200, 200, True), (1000, 1000, True)):
-        out = io.StringIO()
-        agentkit.log.show(out, longest=longest)
-        try:
-            JsonAgent(shout, model=ScriptedModel(script))("?")
-        finally:
-            agentkit.log.hide()
-        assert ("x" * length in out.getvalue(), "x" * (length + 1) in out.getvalue()) == (True, False)
-        assert (f"... ({5000 - length:,} more characters)" in out.getvalue()) == hint
+@pytest.mark.parametrize(("longest", "length", "hint"), [(None, 5000, False), (200, 200, True), (1000, 1000, True)])
+def test_long_values_are_truncated_with_a_note_unless_all_is_wanted(longest, length, hint):
+    out = io.StringIO()
+    agentkit.log.show(out, longest=longest)
+    try:
+        JsonAgent(shout, model=ScriptedModel([answer("x" * 5000)]))("?")
+    finally:
+        agentkit.log.hide()
+    assert ("x" * length in out.getvalue(), "x" * (length + 1) in out.getvalue()) == (True, False)
+    assert (f"... ({5000 - length:,} more characters)" in out.getvalue()) == hint
 
 
 def test_rows_stand_under_each_other_and_fit_the_terminal(monkeypatch):

@@ -31,6 +31,7 @@ from ..records import (
     StepBegun,
     StepEnded,
     Stored,
+    fold,
     from_line,
     write_json,
     write_line,
@@ -193,19 +194,12 @@ class Recording:
         """Return the recording with these lines; raise `ValueError` for anything else."""
         if not lines:
             raise ValueError("it is empty")
-        stored = Stored()
-        places: list[int] = []
-        number = 1
+        records = FileRecords(lines)
         try:
-            renewal = _Renewal(lines[0])
-            for number, line in enumerate(lines, 1):
-                if line["kind"] == "request":
-                    places.append(number)
-                for renewed in renewal.renew(line):
-                    stored.add(from_line(renewed))
+            stored = fold(records)
         except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"line {number}: {type(error).__name__}: {error}") from error
-        return cls(path, stored, places)
+            raise ValueError(f"line {records.number}: {type(error).__name__}: {error}") from error
+        return cls(path, stored, records.places)
 
 
 def _exchanges_of(run: RunRecords, setup: Setup | None, messages: Sequence[Message]) -> Iterator[Exchange]:
@@ -223,6 +217,28 @@ def _exchanges_of(run: RunRecords, setup: Setup | None, messages: Sequence[Messa
         outcome = {"kind": "reply", "message": messages[place], **known}
         yield Exchange(model, [*first, *messages[1:place]], tools, outcome=outcome)
         before = usage
+
+
+class FileRecords:
+    """The records of the lines of a file, of any version, as a store returns them.
+
+    Attributes:
+        number: The number of the line that is being read.
+        places: The numbers of the lines with requests that were read.
+    """
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+        self.number = 1
+        self.places: list[int] = []
+
+    def __iter__(self) -> Iterator[Record]:
+        renewal = _Renewal(self._lines[0])
+        for number, line in enumerate(self._lines, 1):
+            self.number = number
+            if line["kind"] == "request":
+                self.places.append(number)
+            yield from map(from_line, renewal.renew(line))
 
 
 class _Renewal:

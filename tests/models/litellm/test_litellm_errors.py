@@ -69,11 +69,13 @@ def test_a_fault_of_the_provider_is_classified(provider: Provider, play: Play, f
     assert error.__cause__ is not None
 
 
-def test_before_a_stream_begins_faults_are_classified_alike(provider: Provider, play: Play) -> None:
-    for script, kind, status, transient in FAULTS:
-        with ModelServer(script) as server:
-            error = failure(play, provider.at(server), stream=True)
-        assert (error.kind, error.transient, error.status) == (kind, transient, status), script
+@pytest.mark.parametrize(("script", "kind", "status", "transient"), FAULTS)
+def test_before_a_stream_begins_faults_are_classified_alike(
+    provider: Provider, play: Play, script: Any, kind: str, status: int | None, transient: bool
+) -> None:
+    with ModelServer(script) as server:
+        error = failure(play, provider.at(server), stream=True)
+    assert (error.kind, error.transient, error.status) == (kind, transient, status)
 
 
 def test_the_time_that_the_provider_asks_for_is_kept(provider: Provider, play: Play, stream: bool) -> None:
@@ -256,17 +258,15 @@ def test_the_error_of_an_unknown_model_explains_how_models_are_named(name: str, 
     assert "groq/llama-3.1-8b-instant" in str(error)
 
 
-def test_the_key_is_nowhere_in_the_error(provider: Provider, play: Play, stream: bool) -> None:
-    for status in (401, 400, 500):
-        with ModelServer({"status": status, "message": f"Incorrect API key provided: {KEY}."}) as server:
-            error = failure(play, provider.at(server, api_key=KEY), stream=stream)
-        told = "".join(traceback.format_exception(error)) + repr(error) + str(vars(error))
-        assert any(f"Incorrect API key provided: {mask}." in str(error) for mask in ("***", "REDACTED"))
-        assert KEY not in told
-        values = [
-            repr(value) for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()
-        ]
-        assert not any(KEY in value for value in values if "Provider(" not in value and "MockRouter" not in value)
+@pytest.mark.parametrize("status", [401, 400, 500])
+def test_the_key_is_nowhere_in_the_error(provider: Provider, play: Play, stream: bool, status: int) -> None:
+    with ModelServer({"status": status, "message": f"Incorrect API key provided: {KEY}."}) as server:
+        error = failure(play, provider.at(server, api_key=KEY), stream=stream)
+    told = "".join(traceback.format_exception(error)) + repr(error) + str(vars(error))
+    assert any(f"Incorrect API key provided: {mask}." in str(error) for mask in ("***", "REDACTED"))
+    assert KEY not in told
+    values = [repr(value) for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
+    assert not any(KEY in value for value in values if "Provider(" not in value and "MockRouter" not in value)
 
 
 def test_the_causes_keep_their_class_and_lose_their_frames(internet: respx.MockRouter, play: Play) -> None:

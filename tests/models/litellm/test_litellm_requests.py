@@ -284,14 +284,14 @@ def test_providers_are_asked_at_their_own_addresses_with_the_key_of_the_environm
     assert header is None or route.calls.last.request.headers[header].endswith("sk-test-0123456789")
 
 
-def test_extras_of_another_provider_are_not_sent_and_those_of_the_own_are() -> None:
+@pytest.mark.parametrize("other", ["openai", "groq", "gemini", "ollama_chat", "deepseek"])
+def test_extras_of_another_provider_are_not_sent_and_those_of_the_own_are(other: str) -> None:
     thought = {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "S"}], "reasoning_content": "hm"}
     reply = {**assistant(None, [ToolCall("c1", "add", '{"a": 1}')]), **thought, "provider": "anthropic"}
     reply["tool_calls"][0] |= {"index": 0, "provider_specific_fields": {"caller": "x"}}
     plain = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     bare = {"role": "assistant", "tool_calls": [plain]}
-    for other in ("openai", "groq", "gemini", "ollama_chat", "deepseek"):
-        assert prepare_messages([reply], other) == [bare]
+    assert prepare_messages([reply], other) == [bare]
     marked = {**plain, "provider_specific_fields": {"caller": "x"}}
     assert prepare_messages([reply], "anthropic") == [{**bare, "tool_calls": [marked], **thought}]
 
