@@ -111,6 +111,31 @@ def large(
     return customer
 
 
+class Item(BaseModel):
+    """An article of an order."""
+
+    number: str = Field(description="The number of the article.")
+    quantity: int = Field(1, ge=1)
+
+
+class Order(BaseModel):
+    """An order that is complete."""
+
+    items: list[Item]
+    address: Address
+    billing: Address | None = None
+    notes: dict[str, str] = {}
+
+
+def ready(order: Order) -> str:
+    """Places an order.
+
+    Args:
+        order: What is ordered.
+    """
+    return order.address.city
+
+
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "small": {"place": "Kolkata", "days": 5, "units": "imperial"},
     "large": {
@@ -159,7 +184,7 @@ def rows() -> list[Row]:
         ]
     if find_spec("pydantic_ai") is not None:
         theirs = import_module("pydantic_ai").Tool
-        for function in (small, large):
+        for function in (small, large, ready):
             name = f"beside pydantic-ai, {function.__name__}"
             found.append(
                 Row(
@@ -167,7 +192,7 @@ def rows() -> list[Row]:
                     partial(openai, function),
                     partial(defined, theirs, function),
                     20,
-                    PEER_TARGET if function is large else None,
+                    None if function is small else PEER_TARGET,
                 )
             )
     return found

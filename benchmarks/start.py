@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
+UNIT = "import pydantic (and use a BaseModel)"
 TOOL = 'def add(a: int, b: int) -> int:\n    """Adds two numbers."""\n    return a + b\n'
 RAW = """
 import sys, json
@@ -39,7 +40,7 @@ print(tracemalloc.get_traced_memory()[0] / 200 / 1000)
 def programs(url: str) -> dict[str, list[str]]:
     """The programs by name, as commands."""
     sources = {
-        "import pydantic (and use a BaseModel)": "from pydantic import BaseModel",
+        UNIT: "from pydantic import BaseModel",
         "import pydantic": "import pydantic",
         "import agentkit": "import agentkit",
         "import agentkit and make an agent": f"from agentkit import JsonAgent\n{TOOL}JsonAgent(add, model='offline')",
@@ -84,12 +85,13 @@ def main() -> None:
                     took(command)
     finally:
         server.kill()
-    print("| program | CPU ms | wall ms |\n|---|---|---|")
+    unit = min(cpu for cpu, _ in figures[UNIT])
+    print(f"| program | CPU ms | wall ms | CPU of {UNIT!r} |\n|---|---|---|---|")
     for name, all_of_them in figures.items():
         cpu, wall = (min(column) for column in zip(*all_of_them, strict=True))
-        print(f"| {name} | {cpu:.0f} | {wall:.0f} |")
+        print(f"| {name} | {cpu:.0f} | {wall:.0f} | {cpu / unit:.2f} |")
     idle = subprocess.run([sys.executable, "-c", IDLE], check=True, capture_output=True, text=True).stdout
-    print(f"| memory of an idle agent with one tool | {json.loads(idle):.1f} kB | |")
+    print(f"| memory of an idle agent with one tool | {json.loads(idle):.1f} kB | | |")
 
 
 if __name__ == "__main__":

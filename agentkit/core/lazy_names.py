@@ -5,8 +5,10 @@ doors when `agentkit` is imported, so the rooms know a door by its short name al
 removes the rows of doors beside a journal.
 """
 
+import gc
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -44,12 +46,25 @@ def lazy_names(
             raise (ImportError if hint and is_imported else AttributeError)(f"{text}. {hint}" if hint else text)
         if name not in public:
             return import_module(f"{package}.{name}")
-        home = import_module(home_of[name], module.__package__)
+        with paused_gc():
+            home = import_module(home_of[name], module.__package__)
         value = getattr(home, name) if hasattr(home, name) else import_module(f"{home.__name__}.{name}")
         setattr(module, name, value)
         return value
 
     return public, load, lambda: list(public)
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Pause the garbage collector for the body: modules that load create many objects and no garbage."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def display_with(place: str, read: Callable[[Any], Any] | None = None) -> Callable[..., Any]:

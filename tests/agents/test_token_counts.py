@@ -1,6 +1,11 @@
 """What the first request of a run takes, counted before the run; and a bound for the tokens of requests."""
 
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
+import tiktoken
 
 from agentkit import DefinitionError, Image, JsonAgent, Limits, Session
 from agentkit.events import Compacted
@@ -106,3 +111,46 @@ def test_a_limit_of_tokens_of_a_request_shortens_it(world):
     free = ScriptedModel(*turns, answer("done"))
     world.run(JsonAgent(pages, model=free), "Read all.", limits=Limits(context_tokens=2_000))
     assert sum(len(str(message["content"])) for message in free.requests[-1].messages) < 2_000 * 3
+
+
+SUM = """
+def add_{0}(a: int, b: int) -> int:
+    '''Adds two numbers and returns their sum, for tests of the speed of a loop.
+
+    Args:
+        a: The first number to be added.
+        b: The second number to be added.
+    '''
+    return a + b
+"""
+
+
+def test_twenty_turns_with_twenty_tools_take_few_tokens_more_than_by_hand(monkeypatch):
+    """The answer tool and the instruction are in each request; with cl100k_base, which litellm brings."""
+    folder = Path(find_spec("litellm").submodule_search_locations[0], "litellm_core_utils", "tokenizers")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
+    encode = tiktoken.get_encoding("cl100k_base").encode
+    space = {}
+    for number in range(20):
+        exec(SUM.format(number), space)
+    model = ScriptedModel(*(call("add_1", a=turn, b=2) for turn in range(19)), answer("done"))
+    agent = JsonAgent([space[f"add_{number}"] for number in range(20)], model=model)
+    agent("Go on.")
+
+    def count(messages, tools):
+        return sum(len(encode(json.dumps(part, separators=(",", ":")))) for part in (messages, tools))
+
+    def by_hand(tool):
+        parameters = tool["function"]["parameters"]
+        written = {"type": "object", "properties": parameters["properties"], "required": parameters["required"]}
+        return {**tool, "function": {**tool["function"], "parameters": written}}
+
+    ours = other = 0
+    for request in model.requests:
+        kept = ("role", "content", "tool_calls", "tool_call_id")
+        sent = [{name: message[name] for name in kept if name in message} for message in request.messages]
+        tools = request.tools.schemas("openai")
+        ours += count(sent, tools)
+        other += count([{"role": "system", "content": "Use the tools."}, *sent[1:]], [*map(by_hand, tools[1:])])
+    assert len(model.requests) == 20
+    assert ours <= 1.10 * other

@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import VERSION, BaseModel
 
+from ...core.lazy_names import paused_gc
 from ...core.threads import Work
 from .limits import ReplyGuard, watch_response
 
@@ -292,13 +293,8 @@ def _pause_gc(*, freeze: bool) -> Iterator[None]:
     of many concurrent agents. `gc.freeze` also freezes all older objects, so it is called only if the body created
     most of the objects of the process, and with `freeze`.
     """
-    collecting = gc.isenabled()
     before = len(gc.get_objects())
-    gc.disable()
-    try:
+    with paused_gc():
         yield
-    finally:
-        if collecting:
-            gc.enable()
     if freeze and len(gc.get_objects()) > 2 * before:
         gc.freeze()

@@ -11,7 +11,7 @@ import tomllib
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import dropwhile, takewhile
 from operator import attrgetter
@@ -215,7 +215,7 @@ def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSp
 
 def _find_values(text: str, today: datetime.date) -> Iterator[TextSpan]:
     """Yield the values of `text`; of overlapping ones the more certain kind, which is first in the lexicon."""
-    for kind, pattern, proof in _VALUE_PATTERNS:
+    for kind, pattern, proof in _value_patterns():
         for match in pattern.finditer(text):
             with suppress(ValueError):  # it only looks like such a value
                 value = _PARSERS[kind](match, today) if kind in _PARSERS else match[match.lastindex or 0]
@@ -230,15 +230,18 @@ def _find_values(text: str, today: datetime.date) -> Iterator[TextSpan]:
                     text = text[:start] + "\0" * (end - start) + text[end:]
 
 
+@cache
+def _value_patterns() -> list[tuple[str, re.Pattern[str], str]]:
+    """Return the kinds of values, their patterns and what must be in them; compiled when the first text is read."""
+    return [(kind, re.compile(_expand_pattern(pattern)), "".join(proof)) for kind, pattern, *proof in LEXICON["values"]]
+
+
 def _expand_pattern(pattern: str) -> str:
     """Return a pattern of the lexicon with its {pieces} inserted."""
     return re.sub(r"\{([a-z]+)\}", lambda m: _expand_pattern(_PIECES[m[1]]), pattern)
 
 
 _PIECES: dict[str, str] = {"count": "|".join(LEXICON["counts"]), "stop": "|".join(STOP), **LEXICON["pieces"]}
-_VALUE_PATTERNS = [
-    (kind, re.compile(_expand_pattern(pattern)), "".join(proof)) for kind, pattern, *proof in LEXICON["values"]
-]
 _MONTHS = _PIECES["months"].lower().split("|")
 _WEEKDAYS = _PIECES["weekdays"].split("|")
 
