@@ -66,6 +66,10 @@ def phone_of(person: str) -> str:
 TOOLS = [price_of, get_weather, convert_currency, stock_of, add, opening_hours, translate, phone_of]
 
 
+MAX_SECONDS = 10
+"""Seconds of an answer."""
+
+
 class Row(NamedTuple):
     """A question, the tool of the right call, a part of its arguments, and a part of the result."""
 
@@ -110,10 +114,11 @@ ROWS = [
 
 
 def main(model: str = "local/smollm2", count: str = "30") -> None:
-    tools = calls = answers = repeated = 0
+    tools = calls = answers = repeated = slow = 0
     for row in ROWS[: int(count)]:
         agent = JsonAgent(TOOLS, model=model, max_steps=3)
         began = time.monotonic()
+        began_cpu = time.process_time()
         try:
             answer = agent(row.query)
         except RunError as error:
@@ -125,8 +130,11 @@ def main(model: str = "local/smollm2", count: str = "30") -> None:
         calls += is_tool and row.argument in own[0][1].lower()
         answers += row.result in answer.lower()
         repeated += len(own) > len(set(own))
-        print(f"{time.monotonic() - began:5.1f} s  {row.query} {own} -> {answer}", flush=True)
+        cpu = time.process_time() - began_cpu
+        slow += cpu >= MAX_SECONDS
+        print(f"{time.monotonic() - began:5.1f} s, {cpu:4.1f} s of CPU  {row.query} {own} -> {answer}", flush=True)
     print(f"right tool {tools}, right call {calls}, answer with the result {answers}, repeated calls {repeated}")
+    print(f"longer than {MAX_SECONDS} s of CPU, which is one thread's time on a quiet machine: {slow}")
 
 
 TYPES = {"dict": "object", "float": "number", "tuple": "array"}

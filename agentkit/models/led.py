@@ -183,6 +183,108 @@ def _narrow(form: JsonSchema, tools: ToolRegistry, values: "QuestionValues") -> 
     return {**form, "properties": {**entry, "arguments": arguments}}
 
 
+class _Chosen(NamedTuple):
+    """A value that was chosen for a parameter, at `path`."""
+
+    path: tuple[str, ...]
+    value: Any
+    options: Sequence[Any]
+
+
+def list_rivals(request: Request, text: str) -> list[JsonSchema]:
+    """Return the reply schemas that avoid a value which the reply gives to two parameters.
+
+    In each of them another one of the two parameters has other values to choose from.  A value that the messages name
+    twice may stand for both.
+
+    Args:
+        request: A request in the form for small models.
+        text: The reply to it.
+    """
+    form = _find_form(request, text)
+    if form is None:
+        return []
+    question = _find_question(request)
+    chosen = [*_list_chosen(form["properties"]["arguments"], json.loads(text)["arguments"], ())]
+    for one, other in combinations(chosen, 2):
+        shared = _find_shared(one.value, other.value)
+        if shared and len(re.findall(rf"(?<![\w.]){re.escape(shared)}(?!\w)", question, re.IGNORECASE)) < 2:
+            rivals = [_without(request.reply_schema or {}, form, each, shared) for each in (one, other)]
+            if found := [rival for rival in rivals if rival]:
+                return found
+    return []
+
+
+def _find_question(request: Request) -> str:
+    said = next((text_of(message) for message in reversed(request.messages) if message["role"] == "user"), "")
+    return said.rpartition("Question: ")[2]
+
+
+def is_final(request: Request, text: str) -> bool:
+    """Return whether the beginning of a reply, as far as `text` goes, cannot be one that has rivals."""
+    if request.reply_schema is None:
+        return True
+    if (named := _NAMED.match(text)) is None:
+        return "enum" not in json.dumps(request.reply_schema)
+    form = _find_form(request, f'{{"name": {named["name"]}, "arguments": {{}}}}')
+    return form is None or not any(
+        len(inner.get("enum", ())) > 1 for inner in form["properties"]["arguments"].get("properties", {}).values()
+    )
+
+
+_NAMED = re.compile(r'\s*\{\s*"name"\s*:\s*(?P<name>"[^"\\]*")')
+
+
+def _find_form(request: Request, text: str) -> JsonSchema | None:
+    """Return the schema of the call that a reply makes, of a request that has the form of `lead_request`."""
+    schema = request.reply_schema or {}
+    try:
+        name = json.loads(text)["name"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    forms: list[JsonSchema] = schema.get("anyOf", [schema])
+    for form in forms:
+        entry = form.get("properties", {})
+        if name in entry.get("name", {}).get("enum", ()) and "properties" in entry.get("arguments", {}):
+            return form
+    return None
+
+
+def _list_chosen(schema: JsonSchema, arguments: Any, path: tuple[str, ...]) -> Iterator[_Chosen]:
+    for name, inner in schema.get("properties", {}).items():
+        value = arguments.get(name)
+        if isinstance(value, dict):
+            yield from _list_chosen(inner, value, (*path, name))
+        elif "enum" in inner and isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield _Chosen((*path, name), value, inner["enum"])
+
+
+def _find_shared(one: Any, other: Any) -> str:
+    """Return what two values share: the number that both are, or the text that one of them holds; else ""."""
+    if not isinstance(one, str) and not isinstance(other, str):
+        return str(one) if one == other and one != 0 else ""
+    short, long = sorted((str(one), str(other)), key=len)
+    return short if re.search(rf"(?<!\w){re.escape(short)}(?!\w)", long, re.IGNORECASE) else ""
+
+
+def _without(schema: JsonSchema, form: JsonSchema, chosen: _Chosen, shared: str) -> JsonSchema | None:
+    """Return the schema in which a parameter has no value with the shared text; None if it has no other value."""
+    left = [one for one in chosen.options if not _find_shared(one, shared if isinstance(one, str) else chosen.value)]
+    if not left:
+        return None
+
+    def change(node: JsonSchema, path: tuple[str, ...]) -> JsonSchema:
+        if not path:
+            return {**node, "enum": left}
+        name, *rest = path
+        return {**node, "properties": {**node["properties"], name: change(node["properties"][name], tuple(rest))}}
+
+    changed = change(form, ("arguments", *chosen.path))
+    if "anyOf" not in schema:
+        return changed
+    return {**schema, "anyOf": [changed if one is form else one for one in schema["anyOf"]]}
+
+
 _PERCENT = re.compile(r"%|percent", re.IGNORECASE)
 _DECIMAL = re.compile(r"decimal|fraction", re.IGNORECASE)
 _DIGITS = re.compile(
@@ -191,6 +293,8 @@ _DIGITS = re.compile(
 )
 _UNIT = re.compile(r"\d[\s-]?([^\W\d_]{2,})")
 """The word behind a number."""
+_UNIT_STEMS = frozenset(list_stems("unit"))
+_FLAG_WORDS = frozenset(list_stems("include allow is has use with get show enable return need only set all a to of"))
 _LISTED = re.compile(r"[\s,;]*(?:,|;|\band\b|&)?[\s]*")
 """What stands between the numbers of a list."""
 _SEPARATOR = re.compile(r"\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+")
@@ -210,10 +314,17 @@ _DEFAULT = re.compile(r"\bdefault(?:s|ed)?(?: value)?(?: is| to|:|=)?\s*[\"'`]?(
 _EDGES = """
     a an and any are as at be by can did do does for from had has have how i if in into is it its let me my of on or our
     please than that the their there these they this those to was we were what when where which who why will with would
-    your
+    your through during between using including about you
+"""
+_LONG_NAMES = """
+    text query question message condition description content sentence phrase title subject body note comment event
+    statement instruction prompt name expression equation function formula rule reason command
 """
 _LOOSE = frozenset((*_EDGES.split(), "I"))
 """Words with which no copied text begins or ends."""
+_JOINTS = _LOOSE - {"a", "an", "and", "of", "or", "the", "I", "my", "our", "your"}
+_LONG = frozenset(list_stems(_LONG_NAMES))
+"""Stems of the names of parameters whose texts have several parts."""
 _PERIODS = {
     "hour": {"day": 24},
     "day": {"weekend": 2, "week": 7, "fortnight": 14, "month": 30, "year": 365},
@@ -245,6 +356,17 @@ class QuestionValues:
         self.is_offered = is_offered
         self.stems = frozenset(list_stems(text))
         self.units = frozenset(list_stems(" ".join(_UNIT.findall(text))))
+
+    @cached_property
+    def loose_stems(self) -> frozenset[str]:
+        """The stems of the words outside of the values that stay whole."""
+        ends = [0, *(place for span in sorted(self.whole) for place in span), len(self.text)]
+        return frozenset(list_stems(" ".join(self.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))))
+
+    @cached_property
+    def unit_places(self) -> Sequence[tuple[int, int]]:
+        """The places of the words behind numbers."""
+        return [match.span(1) for match in _UNIT.finditer(self.text) if match[1] not in _LOOSE]
 
     @cached_property
     def query(self) -> Query:
@@ -293,9 +415,8 @@ class QuestionValues:
         words = [*_WORD.finditer(self.text)]
         if len(words) > MAX_COPIED_WORDS:
             return []
-        opening = len(words) > 2 and not self._is_inside(
-            words[0].start()
-        )  # the verb of the request, or a question word
+        is_verb = bool(words) and not self._verbs.isdisjoint(list_stems(words[0][0]))
+        opening = len(words) > 2 and (is_verb or not self._is_inside(words[0].start()))  # or a question word
         found = list[tuple[int, int]]()
         for first in range(opening, len(words)):
             for last in range(first, min(len(words), first + MAX_SPAN_WORDS)):
@@ -309,7 +430,7 @@ class QuestionValues:
                     words[last].end() :
                 ][:1]:
                     break
-        found += self.whole
+        found += [place for place in self.whole if not opening or place != words[0].span()]
         return [*dict.fromkeys(found)]
 
     @cached_property
@@ -338,6 +459,11 @@ class QuestionValues:
     def _is_inside(self, place: int) -> bool:
         return any(start <= place < end for start, end in self.whole)
 
+    def is_joined(self, start: int, end: int) -> bool:
+        """Return whether a text has a word such as "from" or "with" inside, outside of the values that stay whole."""
+        inner = [*_WORD.finditer(self.text, start, end)][1:-1]
+        return any(word[0].lower() in _JOINTS and not self._is_inside(word.start()) for word in inner)
+
     def strip(self, start: int, end: int) -> tuple[int, int]:
         """Return the place without the marks around it; brackets that open and close inside stay."""
         text = self.text
@@ -350,6 +476,29 @@ class QuestionValues:
         if text[start:end].endswith(("'s", "’s")):
             end -= 2
         return start, end
+
+
+def _is_unit(schema: JsonSchema, path: tuple[str, ...]) -> bool:
+    is_text = schema.get("type") == "string" and "enum" not in schema
+    return is_text and not _UNIT_STEMS.isdisjoint(list_stems(path[-1]))
+
+
+def _list_options(schema: JsonSchema) -> Sequence[Any]:
+    """Return the values from which one or several are chosen, if the schema names them."""
+    items = schema.get("items")
+    found = schema.get("enum") or (items.get("enum") if isinstance(items, dict) else None)
+    return found or ()
+
+
+def _content_stems(text: str) -> set[str]:
+    return {*list_stems(" ".join(word for word in re.split(r"[\s_-]+", text) if word.lower() not in _LOOSE))}
+
+
+def _complete(texts: Iterable[str], about: str) -> Iterator[str]:
+    """Yield the texts; in place of one that begins an example of the description, the example: "Boston, MA"."""
+    for text in texts:
+        example = re.search(rf"(?<!\w){re.escape(text)}, [A-Z]{{2}}\b", about) if text[:1].isupper() else None
+        yield example[0] if example else text
 
 
 def _is_closed(text: str) -> bool:
@@ -400,7 +549,35 @@ class _ToolValues:
             return True
         if _is_number(schema) and len(self._values.numbers) > needed:
             return not self._values.units.isdisjoint(list_stems(f"{path[-1]} {schema.get('description', '')}"))
+        if schema.get("type") == "boolean":
+            return self._is_asked_for(path)
+        if _is_unit(schema, path):
+            return bool(self._values.unit_places) and self._is_of_number(schema)
+        if options := _list_options(schema):
+            return bool(self._list_said(options))
         return path not in self._params and not self._values.stems.isdisjoint(list_stems(path[-1]))
+
+    def _is_of_number(self, schema: JsonSchema) -> bool:
+        """Return whether the description of a unit names a required parameter with a number."""
+        about = {*list_stems(schema.get("description", ""))}
+        numbers = [one for one in self._params.values() if one.required and one.type in ("integer", "number")]
+        return any(not about.isdisjoint(list_stems(one.path[-1])) for one in numbers)
+
+    def _is_asked_for(self, path: tuple[str, ...]) -> bool:
+        """Return whether the question has a word of a flag's name that is no word of the tool's: "with *details*"."""
+        words = {*list_stems(path[-1])} - _FLAG_WORDS - {*list_stems(self._task.tool.name)}
+        return not words.isdisjoint(self._values.stems)
+
+    def _list_said(self, options: Sequence[Any]) -> list[Any]:
+        """Return the options of which the question has a word; of one letter, the same one."""
+        named = {*list_stems(self._task.tool.name)}
+        said = (self._values.loose_stems - named) or (self._values.stems - named)
+        words = frozenset(self._values.text.replace("(", " ").replace(")", " ").split())
+        return [
+            one
+            for one in options
+            if isinstance(one, str) and (one in words if len(one) == 1 else not said.isdisjoint(_content_stems(one)))
+        ]
 
     def _narrow_value(self, schema: JsonSchema, path: tuple[str, ...], needed: int = 0) -> JsonSchema:
         kind = schema.get("type")
@@ -422,7 +599,8 @@ class _ToolValues:
             return {"type": kind, "enum": [fit.argument]}
         if kind == "boolean":
             default = self._read_default(schema)
-            return {"type": kind, "enum": [default]} if isinstance(default, bool) else schema
+            is_asked = param is not None and not param.required and self._is_asked_for(path)
+            return {"type": kind, "enum": [default is not is_asked]} if isinstance(default, bool) else schema
         if kind in ("integer", "number"):
             return self._narrow_number(schema, path, needed)
         if kind == "string":
@@ -443,7 +621,8 @@ class _ToolValues:
         if not found:
             return schema
         if len(found) < needed:
-            found.append(0)
+            default = self._read_default(schema)
+            found.append(default if isinstance(default, int | float) else 0)
         return {"type": schema["type"], "enum": [*dict.fromkeys(found)]}
 
     def _read_periods(self, about: str) -> Iterator[int]:
@@ -464,7 +643,8 @@ class _ToolValues:
         return [each for each in found if _suits(each.value, schema)]
 
     def _narrow_text(self, schema: JsonSchema, path: tuple[str, ...]) -> JsonSchema:
-        found = [text for text in dict.fromkeys(self._list_texts(schema, path)) if _suits(text, schema)]
+        offered = _complete(self._list_texts(schema, path), schema.get("description", ""))
+        found = [text for text in dict.fromkeys(offered) if _suits(text, schema)]
         if found and "pattern" not in schema:
             return {"type": "string", "enum": found}
         return self._bound(schema, path)
@@ -485,6 +665,8 @@ class _ToolValues:
         about = schema.get("description", "")
         if named or dated or "format" in schema:
             return named or dated
+        if param and not param.required and path not in self._best and _is_unit(schema, path):
+            return (self._values.text[start:end] for start, end in self._values.unit_places)
         if len(known) > 1 and _OPTIONS.search(about) and "code" not in about:
             return known
         if param and not param.required and path in self._best:
@@ -505,7 +687,12 @@ class _ToolValues:
             for a, b in places
             if not own_words.issuperset(word.value for word in self._values.query.words_in(a, b))
         ] or places
+        if _LONG.isdisjoint(list_stems(path[-1])):
+            places = [(a, b) for a, b in places if not self._values.is_joined(a, b)] or places
         others = [fit.value for other, fit in self._certain.items() if other != path and fit.param.required]
+        if any(param.type in ("integer", "number") for param in self._task.tool.params):
+            counts = [each for each in self._values.query.values if each.kind == "number"]
+            places = [(a, b) for a, b in places if all(a < each.start or each.end < b for each in counts)] or places
         return [(a, b) for a, b in places if all(b <= each.start or each.end <= a for each in others)] or places
 
     def _widen(self, fit: Fit) -> list[tuple[int, int]]:
@@ -523,7 +710,7 @@ class _ToolValues:
         inner = self._narrow_value(items, path)
         found: list[Any] = [each for each in said if isinstance(each, list)]
         if not found and "enum" in items:
-            found = [[one for one in items["enum"] if one in said]]
+            found = [self._list_said(items["enum"]) or [one for one in items["enum"] if one in said]]
         elif not found and _is_number(items):
             about = {"description": schema.get("description", ""), **items}
             found = self._list_runs(self._read_numbers(about, path))

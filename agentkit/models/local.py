@@ -23,18 +23,18 @@ import urllib.request
 import zipfile
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ..core.errors import DefinitionError, ModelError, ModelErrorKind, missing_package
-from ..core.messages import Message, Usage, assistant
+from ..core.messages import Message, Usage, assistant, text_of
 from ..core.parts import describe_unseen
 from ..core.portable import Json
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
 from ..schemas import JsonSchema, rebuild
-from .led import lead_request
+from .led import is_final, lead_request, list_rivals
 
 LOCAL_PREFIX: Final = "local/"
 """The start of the name of a local model."""
@@ -49,6 +49,8 @@ MAX_SMALL_BYTES = 1_000_000_000
 """Bytes of a file whose model has about a billion weights, or fewer: it is led."""
 MAX_TINY_BYTES = 300_000_000
 """Bytes of a file whose model has less than half a billion weights: it chooses values instead of writing them."""
+MAX_REVISIONS = 3
+"""Times that a reply is written again because one value stands for two parameters."""
 LOCAL_OPTIONS: Final = frozenset({"threads"})
 """Options that no other model has."""
 
@@ -125,34 +127,42 @@ class LocalModel:
         Raises:
             ModelError: There is no such file, the conversation is longer than the window, or the time is over.
         """
-        arrived: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
-        reading = self._begin(request, arrived.put)
-        try:
-            while (chunk := _next_chunk(arrived, reading.end)) is not None:
-                yield from reading.read(chunk)
-            yield reading.finish()
-        finally:
-            reading.stopped.set()
+        seconds = self._choose_seconds(request)
+        replies = _Replies(request, time.monotonic() + seconds, seconds)
+        for reading in replies.begin(self.name):
+            arrived: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+            try:
+                self._begin(reading, arrived.put)
+                while (chunk := _next_chunk(arrived, reading.end)) is not None:
+                    yield from replies.read(chunk)
+            finally:
+                reading.stopped.set()
+        yield from replies.finish()
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Yield what `ask` yields, on the running event loop, which stays free."""
-        arrived: asyncio.Queue[Json | None] = asyncio.Queue()
-        put = partial(_put_later, asyncio.get_running_loop(), arrived)
-        reading = await asyncio.to_thread(self._begin, request, put)
-        try:
-            while (chunk := await _anext_chunk(arrived, reading.end)) is not None:
-                for piece in reading.read(chunk):
-                    yield piece
-            yield reading.finish()
-        finally:
-            reading.stopped.set()
+        seconds = self._choose_seconds(request)
+        replies = _Replies(request, time.monotonic() + seconds, seconds)
+        for reading in replies.begin(self.name):
+            arrived: asyncio.Queue[Json | None] = asyncio.Queue()
+            put = partial(_put_later, asyncio.get_running_loop(), arrived)
+            try:
+                await asyncio.to_thread(self._begin, reading, put)
+                while (chunk := await _anext_chunk(arrived, reading.end)) is not None:
+                    for piece in replies.read(chunk):
+                        yield piece
+            finally:
+                reading.stopped.set()
+        for last in replies.finish():
+            yield last
 
-    def _begin(self, request: Request, put: Callable[[Json | None], object]) -> "_Reading":
+    def _choose_seconds(self, request: Request) -> float:
+        return self._timeout if request.timeout is None else min(self._timeout, request.timeout)
+
+    def _begin(self, reading: "_Reading", put: Callable[[Json | None], object]) -> None:
         engine = self._load()
-        seconds = self._timeout if request.timeout is None else min(self._timeout, request.timeout)
-        reading = _Reading(self.name, request.stream, time.monotonic() + seconds, seconds)
-        engine.begin(self._write_body(request, can_see=engine.can_see), reading.stopped, put)
-        return reading
+        body = self._write_body(reading.request, can_see=engine.can_see)
+        engine.begin({**body, "logprobs": reading.is_scored}, reading.stopped, put)
 
     def _load(self) -> "_Engine":
         path = find_model_file(self._file)
@@ -199,18 +209,73 @@ def _list_parts(content: Any) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
 
 
+class _Replies:
+    """The replies to one request: the first one, and the likelier one of each two that avoid a repeated value."""
+
+    def __init__(self, request: Request, end: float, seconds: float) -> None:
+        self._request = request
+        self._end = end
+        self._seconds = seconds
+        self._reading: _Reading | None = None
+        self._held = list[Delta]()
+        self._used = list[Usage]()
+        self._reply: Reply | None = None
+
+    def begin(self, name: str) -> Iterator["_Reading"]:
+        """Yield each reply to be read, after the one before it was read."""
+        request = self._request
+        rivals: Sequence[JsonSchema] = [{}]
+        for round_ in range(1 + MAX_REVISIONS):
+            read = list[tuple[float, Request, Reply]]()
+            for schema in rivals:
+                asked = replace(request, reply_schema=schema) if round_ else request
+                self._reading = _Reading(name, asked, self._end, self._seconds, len(rivals) > 1)
+                yield self._reading
+                reply = self._reading.finish()
+                read.append((self._reading.score, asked, reply))
+                self._used.append(reply.usage)
+            _, request, self._reply = max(read, key=lambda one: one[0])
+            rivals = list_rivals(request, text_of(self._reply.message))
+            if not rivals:
+                break
+
+    def read(self, chunk: Json) -> Iterator[Delta]:
+        """Yield the deltas that stay: of the first reply, once it cannot be revised."""
+        assert self._reading is not None
+        self._held += self._reading.read(chunk)
+        if not self._used and self._held and is_final(self._request, "".join(self._reading.texts)):
+            yield from self._held
+            self._held.clear()
+
+    def finish(self) -> Iterator[Delta | Reply]:
+        """Yield the deltas that were held back, then the reply with the usage of all."""
+        assert self._reply is not None
+        if self._request.stream and len(self._used) > 1:
+            self._held = [TextDelta(text_of(self._reply.message))]
+        yield from self._held
+        usage = sum(self._used[1:], self._used[0])
+        yield replace(self._reply, usage=replace(usage, requests=1))
+
+
 @dataclass(slots=True)
 class _Reading:
-    """One reply while it arrives."""
+    """One reply while it arrives; `score` is the logarithm of its likelihood."""
 
     name: str
-    stream: bool
+    request: Request
     end: float
     seconds: float
+    is_scored: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
     texts: list[str] = field(default_factory=list)
     reason: str | None = None
     used: Json = field(default_factory=dict)
+    score: float = 0.0
+
+    @property
+    def stream(self) -> bool:
+        """Whether deltas are wanted."""
+        return self.request.stream
 
     def read(self, chunk: Json) -> Iterator[Delta]:
         if failure := chunk.get("error") or ("code" in chunk and chunk):
@@ -218,6 +283,7 @@ class _Reading:
         self.used = chunk.get("usage") or self.used
         for choice in chunk.get("choices", ()):
             self.reason = choice.get("finish_reason") or self.reason
+            self.score += sum(one["logprob"] for one in (choice.get("logprobs") or {}).get("content") or ())
             delta = choice.get("delta", {})
             if thought := delta.get("reasoning_content"):
                 yield from [ThinkingDelta(thought)] if self.stream else []

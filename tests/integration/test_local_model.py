@@ -201,6 +201,56 @@ def test_hidden_untrusted_texts_do_not_reach_the_weights(weights):
     assert all("7781" not in str(message.get("content")) for message in agent.history if message["role"] != "tool")
 
 
+def test_the_page_over_real_weights(weights, prices, tmp_path):
+    from starlette.testclient import TestClient
+
+    from agentkit.web import web_app
+
+    agent = JsonAgent(prices, model=LocalModel(weights, max_tokens=80), max_steps=2)
+    app = web_app(agent, token="t", hosts=["testserver"], journal=tmp_path / "page.db")
+    client = TestClient(app, headers={"authorization": "Bearer t"})
+    message = {"id": "1", "role": "user", "content": "What is the price of coffee?"}
+    response = client.post("/agui", json={"threadId": "one", "runId": "r1", "messages": [message]})
+    assert response.status_code == 200, response.text
+    events = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
+    kinds = [event["type"] for event in events]
+    assert kinds[0] == "RUN_STARTED"
+    assert kinds[-1] in ("RUN_FINISHED", "RUN_ERROR")
+    called = [event["toolCallId"] for event in events if event["type"] == "TOOL_CALL_START"]
+    results = [event["toolCallId"] for event in events if event["type"] == "TOOL_CALL_RESULT"]
+    assert called
+    assert sorted(called) == sorted(results)
+    assert len(prices.calls) == len(called)  # each once
+    shown = client.get("/threads").text
+    assert "What is the price of coffee?" in shown
+
+
+def test_the_command_lists_a_live_server_of_llama_cpp(weights):
+    from click.testing import CliRunner
+
+    from agentkit.cli import main
+
+    xllamacpp = pytest.importorskip("xllamacpp")
+    params = xllamacpp.CommonParams()
+    params.model.path = weights
+    params.n_ctx = 256
+    params.n_parallel = params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.warmup = params.ui = False
+    params.hostnames = ["127.0.0.1"]
+    params.port = 8080
+    params.verbosity = 0
+    try:
+        server = xllamacpp.Server(params)
+    except RuntimeError as error:
+        pytest.skip(f"port 8080 is taken: {error}")
+    assert server.listening_address.endswith(":8080")
+    listed = json.loads(CliRunner().invoke(main, ["models", "--json"]).output)
+    assert {"server": "llama.cpp", "models": [f"openai/{weights}"]} in listed["servers"]
+    shown = CliRunner().invoke(main, ["models"]).output
+    assert f"llama.cpp answers: openai/{weights}" in shown
+    del server
+
+
 def test_a_process_ends_while_a_generation_runs(weights):
     import subprocess
 

@@ -1,18 +1,21 @@
 """Models in files: how a file is named, found, fetched and checked, and what is sent to llama.cpp."""
 
+import asyncio
 import hashlib
 import http.server
 import json
 import struct
 import sys
 import threading
+import types
 
 import jsonschema
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, ModelError, ToolRegistry
 from agentkit.agents.backends import Backends
-from agentkit.core.messages import assistant, user
+from agentkit.core.messages import assistant, calls_of, user
+from agentkit.engine.model import ToolCallDelta
 from agentkit.models import LocalModel, Request
 from agentkit.models.local import (
     fetch_model,
@@ -21,6 +24,7 @@ from agentkit.models.local import (
     list_model_files,
     read_context_length,
 )
+from agentkit.policies.text_tool_mode import SchemaCallModel
 from agentkit.tools.final_answer import make_answer_tool
 
 
@@ -162,6 +166,83 @@ class TestRequest:
             jsonschema.validate(call, sent)
 
 
+class Engine:
+    """A package `xllamacpp` whose server writes what a script says, with the logarithm of its likelihood."""
+
+    def __init__(self, *script):
+        self.script = [*script]
+        self.bodies = []
+
+    def CommonParams(self):
+        return types.SimpleNamespace(**{name: types.SimpleNamespace() for name in self.PARTS})
+
+    PARTS = ("model", "mmproj", "cpuparams", "cpuparams_batch")
+
+    def Server(self, params):
+        self.params = params
+        return self
+
+    def handle_chat_completions(self, body, take):
+        self.bodies.append(body)
+        text, logprob = self.script.pop(0)
+        half = len(text) // 2
+        for piece in (text[:half], text[half:]):
+            scored = {"content": [{"logprob": logprob / 2}]} if body["logprobs"] else None
+            take({"choices": [{"delta": {"content": piece}, "logprobs": scored}]})
+        usage = {"prompt_tokens": 10, "completion_tokens": 4}
+        take({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage})
+
+
+def find_route(start: str, end: str) -> str:
+    """Find a route."""
+    return f"{start} to {end}"
+
+
+def write(name, **arguments):
+    return json.dumps({"name": name, "arguments": arguments})
+
+
+class TestRevision:
+    """A small model that gives one value to two parameters chooses again; the likelier choice stays."""
+
+    FIRST = write("find_route", start="Rome", end="Rome")
+    BACK = write("find_route", start="Pisa", end="Rome")
+    RIGHT = write("find_route", start="Rome", end="Pisa")
+
+    def run(self, world, tmp_path, monkeypatch, *script, stream=False):
+        engine = Engine(*script)
+        monkeypatch.setitem(sys.modules, "xllamacpp", engine)
+        file = write_gguf(tmp_path / "weights" / "tiny.gguf")
+        model = SchemaCallModel(LocalModel(file))
+        tools = ToolRegistry(find_route, answer=make_answer_tool())
+        request = Request([user("Find a route from Rome to Pisa")], tools, stream=stream)
+        if world.name == "sync":
+            return engine, [*model.ask(request)]
+
+        async def collect():
+            return [piece async for piece in model.aask(request)]
+
+        return engine, asyncio.run(collect())
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize(("back", "right", "expected"), [(-5.0, -2.0, RIGHT), (-2.0, -5.0, BACK)])
+    def test_the_likelier_choice_stays(self, world, tmp_path, monkeypatch, back, right, expected, stream):
+        script = [(self.FIRST, 0.0), (self.BACK, back), (self.RIGHT, right)]
+        engine, pieces = self.run(world, tmp_path, monkeypatch, *script, stream=stream)
+        reply = pieces[-1]
+        (call,) = calls_of(reply.message)
+        assert json.loads(call.arguments) == json.loads(expected)["arguments"]
+        assert [body["logprobs"] for body in engine.bodies] == [False, True, True]
+        assert (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens) == (1, 30, 12)
+        streamed = "".join(piece.arguments for piece in pieces[:-1] if isinstance(piece, ToolCallDelta))
+        assert streamed == (call.arguments if stream else "")
+
+    def test_a_good_reply_is_asked_for_once(self, world, tmp_path, monkeypatch):
+        engine, pieces = self.run(world, tmp_path, monkeypatch, (self.RIGHT, 0.0))
+        assert len(engine.bodies) == 1
+        assert pieces[-1].usage.input_tokens == 10
+
+
 class TestFetching:
     @pytest.fixture
     def source(self, tmp_path):
@@ -224,3 +305,32 @@ def test_the_command_lists_and_fetches_files(tmp_path, cache):
     missing = CliRunner().invoke(main, ["models", "get", str(tmp_path / "none.gguf")])
     assert missing.exit_code != 0
     assert "no such file" in missing.output
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (b'{"data": [{"id": "qwen3-4b"}, {"id": "gemma"}]}', ["qwen3-4b", "gemma"]),
+        (b'{"data": []}', []),
+        (b'{"models": [{"name": "qwen3-4b"}]}', None),
+        (b"<html>", None),
+    ],
+)
+def test_the_models_of_a_server_that_answers(reply, expected):
+    from agentkit.cli.models import list_server_models
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/v1/models"
+        assert list_server_models(address, "data", "id") == expected
+        server.shutdown()
+    assert list_server_models(address, "data", "id") is None  # nothing answers there any more

@@ -14,7 +14,7 @@ from agentkit import JsonAgent, JsonTool, LimitExceeded, ModelError, NoAnswer, T
 from agentkit.core.messages import assistant, calls_of, user
 from agentkit.engine.model import AnswerForming, Reply, TextDelta, ToolCallDelta
 from agentkit.models import LiteLLMModel, Request
-from agentkit.models.led import lead_request
+from agentkit.models.led import is_final, lead_request, list_rivals
 from agentkit.policies.text_tool_mode import SchemaCallModel, SchemaModeUsed, read_call_object
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.testing.server import ModelServer
@@ -359,6 +359,31 @@ def mean(values: list[float], digits: int | None = None) -> float:
     return 1.0
 
 
+def find_route(
+    start: str, end: str, avoid_tolls: bool = False, extras: list[Literal["Child Seat", "Roof Box"]] = ()
+) -> str:
+    """Find a route.
+
+    Args:
+        start: City and state, e.g. Boston, MA.
+        end: The last place.
+        avoid_tolls: Whether to avoid toll roads. Default is false.
+        extras: What the car must have.
+    """
+    return "ok"
+
+
+def measure_circle(radius: int, unit: str = "cm", digits: int = 2) -> float:
+    """Return the area of a circle.
+
+    Args:
+        radius: The radius.
+        unit: The unit of the radius.
+        digits: Decimal places.
+    """
+    return 1.0
+
+
 def ask_about(function, query, **settings):
     """What each parameter can be in the first request about `query`, which lets the model call `function` alone."""
     tools = ToolRegistry(function, answer=make_answer_tool())
@@ -390,6 +415,36 @@ class TestLedValues:
         texts = ask_about(price_of, "What is the price of a cup of tea in New York City?")["item"]
         assert {"cup", "cup of tea", "New York City"} <= {*texts}
         assert not {"What", "cup of", "a cup", "New York", "City", "price"} & {*texts}
+
+    def test_a_flag_and_an_option_are_offered_if_the_question_has_a_word_of_them(self):
+        plain = ask_about(find_route, "Find a route from Rome to Pisa")
+        assert [*plain] == ["start", "end"]
+        offered = ask_about(
+            find_route, "Find a route from Rome to Pisa with toll roads avoided and a seat for my child"
+        )
+        assert (offered["avoid_tolls"], offered["extras"]) == ([True], [["Child Seat"]])
+
+    def test_an_example_of_the_description_completes_a_text(self):
+        offered = ask_about(find_route, "Find a route from Boston to Reno")
+        assert (offered["start"], offered["end"]) == (["Boston, MA", "Reno"], ["Boston", "Reno"])
+
+    def test_a_unit_is_the_word_behind_a_number(self):
+        assert ask_about(measure_circle, "What is the area of a circle with a radius of 4 inches?") == {
+            "radius": [4],
+            "unit": ["inches"],
+        }
+        assert [*ask_about(measure_circle, "What is the area of a circle with the radius 4?")] == ["radius"]
+
+    def test_texts_of_several_parts_are_offered_to_parameters_that_take_them_alone(self):
+        query = "Remind me of the dinner with Anna in Rome"
+
+        def remind(message: str, guest: str) -> str:
+            """Remind somebody of something."""
+            return "ok"
+
+        offered = ask_about(remind, query)
+        assert "dinner with Anna in Rome" in offered["message"]
+        assert offered["guest"] == ["dinner", "Anna", "Rome"]
 
     @pytest.mark.parametrize(
         ("query", "values", "digits"),
@@ -546,3 +601,49 @@ class TestEchoes:
 
         said = call("final_answer", line="The shop is closed on all Sundays.")
         assert world.run(JsonAgent(price_of, model=ScriptedModel(said), answer=Note), "?").answer.line.startswith("The")
+
+
+class TestRivals:
+    """A value that a reply gives to two parameters is taken from one of them."""
+
+    def ask(self, function, query):
+        tools = ToolRegistry(function, answer=make_answer_tool())
+        return lead_request(Request([user(query)], tools))
+
+    def reply(self, name, **arguments):
+        return json.dumps({"name": name, "arguments": arguments})
+
+    def offered(self, rivals, *names):
+        return [[parameters_in(rival)[name]["enum"] for name in names] for rival in rivals]
+
+    def test_a_text_stands_for_one_parameter(self):
+        request = self.ask(find_route, "Find a route from Rome to Pisa")
+        rivals = list_rivals(request, self.reply("find_route", start="Rome, GA", end="Rome"))
+        assert self.offered(rivals, "end") == [[["Rome", "Pisa"]], [["Pisa"]]]
+        assert not any("Rome" in text for text in parameters_in(rivals[0])["start"]["enum"])
+        assert list_rivals(request, self.reply("find_route", start="Rome", end="Pisa")) == []
+
+    def test_a_number_stands_for_one_parameter_unless_the_question_has_it_twice(self):
+        reply = self.reply("pay", amount=30, share=0.05, discount_percent=30, months=2)
+        once = list_rivals(self.ask(pay, "Pay 30 with a share of 5% in 2 months"), reply)
+        assert self.offered(once, "amount", "discount_percent") == [
+            [[0.05, 2, 0], [30, 5, 2, 0]],
+            [[30, 0.05, 2, 0], [5, 2, 0]],
+        ]
+        assert list_rivals(self.ask(pay, "Pay 30 with a share of 5% and a discount of 30 in 2 months"), reply) == []
+
+    def test_a_parameter_without_another_value_keeps_its_own(self):
+        request = self.ask(book, "Book a small table at 'Chez Paul' on March 5, 2026 for Chez Paul")
+        reply = self.reply("book", title="Chez Paul", day="2026-03-05", people=["Chez Paul"], size="small")
+        assert list_rivals(request, reply) == []
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "other", "arguments": {}}', '{"name": 3}'])
+    def test_other_replies_have_none(self, text):
+        assert list_rivals(self.ask(find_route, "Find a route from Rome to Pisa"), text) == []
+
+    def test_the_beginning_of_an_answer_is_final(self):
+        request = self.ask(find_route, "Find a route from Rome to Pisa")
+        assert not is_final(request, '{"name": "find_route", ')
+        assert not is_final(request, '{"na')
+        assert is_final(request, '{"name": "final_answer", ')
+        assert is_final(Request([user("?")], ToolRegistry()), "Once")

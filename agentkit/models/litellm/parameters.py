@@ -50,10 +50,10 @@ _CONNECTION = """
 _LITELLM = """
     mock_response mock_timeout caching cache ttl tags litellm_metadata litellm_session_id litellm_trace_id
     litellm_call_id litellm_system_prompt litellm_disabled_callbacks guardrails prompt_id prompt_variables
-    prompt_version prompt_label input_cost_per_token output_cost_per_token input_cost_per_second
-    output_cost_per_second base_model model_info hf_model_name custom_prompt_dict roles bos_token eos_token
-    final_prompt_value supports_system_message ensure_alternating_roles user_continue_message
-    assistant_continue_message merge_reasoning_content_in_choices stream_timeout turn_off_message_logging
+    prompt_version prompt_label input_cost_per_token output_cost_per_token base_model model_info hf_model_name
+    custom_prompt_dict roles bos_token eos_token final_prompt_value supports_system_message ensure_alternating_roles
+    user_continue_message assistant_continue_message merge_reasoning_content_in_choices stream_timeout
+    turn_off_message_logging
 """
 _PROVIDERS = """
     top_k min_p repetition_penalty stop_sequences random_seed safe_prompt documents safety_settings cached_content
@@ -73,7 +73,10 @@ Other parameters of a provider are passed in `extra_body`, other headers in `ext
 
 
 def check_body(options: Mapping[str, Any]) -> None:
-    """Raise `DefinitionError` for a part of `extra_body` that would replace what the agent sends."""
+    """Raise `DefinitionError` for a part of `extra_body` that replaces what the agent sends, or a price of time."""
+    for name in sorted(options.keys() & _PRICES_OF_TIME):
+        remedy = "Give a price per token: input_cost_per_token=..., output_cost_per_token=..., in dollars."
+        raise DefinitionError(f"{name}: costs are counted by tokens, not by seconds. {remedy}")
     for key in sorted({*(options.get("extra_body") or ())} & _OWN_BODY):
         remedy = "Name the key as an option of its own."
         if key == "tools":
@@ -81,6 +84,7 @@ def check_body(options: Mapping[str, Any]) -> None:
         raise DefinitionError(f"extra_body: {key!r} would replace what the agent sends. {remedy}")
 
 
+_PRICES_OF_TIME = frozenset({"cost_per_second", "input_cost_per_second", "output_cost_per_second"})
 _OWN_BODY = frozenset(
     {"model", "messages", "input", "contents", "tools", "tool_choice", "functions", "function_call", "stream"}
 )

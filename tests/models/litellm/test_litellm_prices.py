@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from wire_providers import KEY, MODELS, Play, Provider
 
-from agentkit import JsonAgent, Limits, RunError
+from agentkit import DefinitionError, JsonAgent, Limits, RunError
 from agentkit.core.messages import Message, ToolCall, assistant, system, tool_message, user
 from agentkit.engine.history.size import TokenBounds, bound_tokens
 from agentkit.engine.model import Reply, Request
@@ -426,6 +426,13 @@ def test_a_price_that_is_given_is_that_of_its_agent_alone(world: Any) -> None:
             agent = JsonAgent(price_of, model="openai/gpt-4o-mini", api_base=base, api_key=KEY, **options)
             costs.append(world.run(agent, "Hello").cost)
     assert costs[0] == costs[2] < costs[1] == pytest.approx(0.12)
+
+
+@pytest.mark.parametrize("make", [JsonAgent, lambda *_, model, **given: LiteLLMModel(model, **given)])
+@pytest.mark.parametrize("name", ["input_cost_per_second", "output_cost_per_second", "cost_per_second"])
+def test_a_price_of_time_is_refused(make: Any, name: str) -> None:
+    with pytest.raises(DefinitionError, match=rf"^{name}: costs are counted by tokens.*input_cost_per_token="):
+        make(price_of, model="openai/gpt-4o-mini", **{name: 0.5})
 
 
 def test_one_of_two_prices_is_not_enough() -> None:
