@@ -323,6 +323,9 @@ _LONG_NAMES = """
 _LOOSE = frozenset((*_EDGES.split(), "I"))
 """Words with which no copied text begins or ends."""
 _JOINTS = _LOOSE - {"a", "an", "and", "of", "or", "the", "I", "my", "our", "your"}
+MAX_KEYS = 8
+"""Keys of an object whose keys the schema does not name."""
+_FORMS = frozenset(("type", "anyOf", "oneOf", "allOf", "$ref", "const", "not", "properties"))
 _LONG = frozenset(list_stems(_LONG_NAMES))
 """Stems of the names of parameters whose texts have several parts."""
 _PERIODS = {
@@ -605,7 +608,24 @@ class _ToolValues:
             return self._narrow_number(schema, path, needed)
         if kind == "string":
             return self._narrow_text(schema, path)
-        return schema
+        if kind == "object" and schema.get("additionalProperties", True) is True:
+            return self._narrow_free_object(schema, path)
+        return self._narrow_any(schema, path, needed) if schema.keys().isdisjoint(_FORMS) else schema
+
+    def _narrow_free_object(self, schema: JsonSchema, path: tuple[str, ...]) -> JsonSchema:
+        """Return a form with an end for an object of any keys: words of the question, none of them twice."""
+        texts = (self._values.text[start:end] for start, end in self._values.texts)
+        keys = [*dict.fromkeys(text for text in texts if text.isidentifier())][:MAX_KEYS]
+        form = self._narrow_any({}, path, 0)
+        return {**schema, "properties": dict.fromkeys(keys, form), "additionalProperties": False}
+
+    def _narrow_any(self, schema: JsonSchema, path: tuple[str, ...], needed: int) -> JsonSchema:
+        """Return a form with an end for a value of any type: a text, a number or a list of the question's numbers."""
+        forms: list[JsonSchema] = [{"type": "string"}]
+        if self._values.numbers:
+            forms += [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]
+        about = {"description": schema.get("description", "")}
+        return {"anyOf": [self._narrow_value({**about, **form}, path, needed) for form in forms]}
 
     def _read_default(self, schema: JsonSchema) -> Any:
         if "default" in schema:

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import jsonschema
 import pytest
@@ -426,7 +426,26 @@ class TestLedValues:
 
     def test_an_example_of_the_description_completes_a_text(self):
         offered = ask_about(find_route, "Find a route from Boston to Reno")
-        assert (offered["start"], offered["end"]) == (["Boston, MA", "Reno"], ["Boston", "Reno"])
+        assert (offered["start"], offered["end"]) == (["Boston, MA"], ["Reno"])
+
+    def test_a_value_of_any_type_has_an_end(self):
+        def keep(value: Any) -> str:
+            """Keep a value."""
+            return "ok"
+
+        assert ask_about(keep, "Keep the blue cup")["value"]["anyOf"] == [
+            {"type": "string", "enum": ["blue", "blue cup", "cup"]}
+        ]
+        forms = ask_about(keep, "Keep 3 and 4")["value"]["anyOf"]
+        assert [form["enum"] for form in forms[1:]] == [[3, 4], [[3, 4]]]
+
+        def keep_all(values: dict) -> str:
+            """Keep values."""
+            return "ok"
+
+        offered = ask_about(keep_all, "Keep the age 30 and the city 'Oslo'")["values"]
+        assert offered["additionalProperties"] is False
+        assert {"age", "city"} <= {*offered["properties"]}
 
     def test_a_unit_is_the_word_behind_a_number(self):
         assert ask_about(measure_circle, "What is the area of a circle with a radius of 4 inches?") == {
