@@ -370,8 +370,8 @@ CONTEXT_CHARS = 30
 
 
 def compare_messages(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> str:
-    """Describe the first difference of two conversations, without their labels; "" if they are equal."""
-    for place, (before, now) in enumerate(zip_longest(map(_without_label, old), map(_without_label, new))):
+    """Describe the first difference of two conversations, without their marks; "" if they are equal."""
+    for place, (before, now) in enumerate(zip_longest(map(_without_marks, old), map(_without_marks, new))):
         if before != now:
             where = f"message {place} ({(now or before).get('role')})"
             if before and now:
@@ -381,8 +381,12 @@ def compare_messages(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str
     return ""
 
 
-def _without_label(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {key: value for key, value in message.items() if key != "label"} if "label" in message else message
+MARKS = {"label", "refused"}
+"""The keys of a message that no model reads; files of older versions lack them."""
+
+
+def _without_marks(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    return message if MARKS.isdisjoint(message) else {key: message[key] for key in message if key not in MARKS}
 
 
 def list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

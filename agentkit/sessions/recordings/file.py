@@ -174,8 +174,9 @@ class Recording:
         for message in (message for message in own if message["role"] == "tool"):
             call = message["tool_call_id"]
             text = message["content"]
+            did_run = call in self.results
             self.results.setdefault(call, {**asked.get(call, {}), "text": text})
-            if message.get("refused"):
+            if message.get("refused") or (not did_run and str(text).startswith(DENIED)):  # files of before have no mark
                 self.decisions.setdefault(call, text.removeprefix(f"{DENIED}: "))
 
     @classmethod
