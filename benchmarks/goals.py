@@ -113,7 +113,8 @@ def count_tokens() -> tuple[int, int]:
     def count(value: Any) -> int:
         return len(encode(json.dumps(value, separators=(",", ":"))))
 
-    own, other = 0, 0
+    own = 0
+    other = 0
     for request in asked:
         sent = [{name: message[name] for name in kept if name in message} for message in request]
         own += count(ours) + count(sent)
