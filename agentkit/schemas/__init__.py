@@ -14,7 +14,6 @@ from .models import (
     is_arguments_model,
     name_of_model,
 )
-from .references import inline
 from .signature import (
     check_description,
     check_name,
@@ -24,7 +23,7 @@ from .signature import (
     to_snake_case,
     unwrap_function,
 )
-from .walk import JsonSchema, iter_children, rebuild
+from .walk import JsonSchema, inline, iter_children, rebuild
 
 __all__ = [
     "CallableSchema",

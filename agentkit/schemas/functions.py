@@ -47,16 +47,18 @@ from pydantic_core import SchemaError
 from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError
 from .annotations import (
+    Documentation,
     Duplicates,
     FieldText,
     add_keywords,
     mark_required,
+    read_docstring,
     read_field_text,
     read_metadata_text,
+    read_returns,
     restrict,
     unknown_name_error,
 )
-from .docstrings import Documentation, read_docstring, read_returns
 from .generator import PlainJsonSchema, adapt_annotation
 from .signature import MISSING, Parameter, docstring_of, name_of, read_signature, unwrap_function
 from .walk import JsonSchema, iter_children

@@ -16,8 +16,7 @@ from typing_extensions import is_typeddict
 
 from ..core.context import is_injected
 from ..core.errors import DefinitionError
-from .annotations import Duplicates, FieldText, check_duplicates, texts_of
-from .docstrings import Documentation, read_docstring
+from .annotations import Documentation, Duplicates, FieldText, check_duplicates, read_docstring, texts_of
 from .functions import (
     UNUSABLE_TYPE_ERRORS,
     Choice,
@@ -33,9 +32,8 @@ from .functions import (
     undefined_name,
 )
 from .generator import PlainJsonSchema, adapt_annotation
-from .references import check_references
 from .signature import docstring_of, name_of, name_of_callable, read_signature, to_snake_case
-from .walk import JsonSchema, is_well_formed
+from .walk import JsonSchema, check_references, is_well_formed
 
 
 class ModelSchema:

@@ -17,8 +17,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import Doc, get_type_hints, is_typeddict
 
 from ..core.errors import DefinitionError
-from .annotations import read_metadata_text, strip_qualifiers, texts_of
-from .docstrings import read_docstring
+from .annotations import read_docstring, read_metadata_text, strip_qualifiers, texts_of
 
 Parameter = inspect.Parameter
 PARAMETER_METADATA = (str, Doc, FieldInfo, BaseMetadata)

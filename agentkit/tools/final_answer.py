@@ -13,8 +13,7 @@ from pydantic import RootModel
 from ..core.errors import DefinitionError, ToolError
 from ..core.messages import ToolCall
 from ..schemas import docstring_of, is_arguments_model
-from ..schemas.annotations import texts_of
-from ..schemas.docstrings import read_docstring
+from ..schemas.annotations import read_docstring, texts_of
 from ..schemas.functions import describe_type, describe_type_error
 from .json_tool import JsonTool
 

@@ -12,8 +12,7 @@ from ..core.errors import DefinitionError, RunError
 from ..core.pending import CallQuestions, InputRequired, Pending, Question
 from ..schemas import JsonSchema
 from ..schemas.functions import build_type_schema
-from ..schemas.references import check_references
-from ..schemas.walk import is_well_formed
+from ..schemas.walk import check_references, is_well_formed
 from .arguments.explain import Source, build_value
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentkit import DefinitionError, JsonTool
 from agentkit.schemas import FunctionSchema, inline, iter_children, rebuild
-from agentkit.schemas.docstrings import read_docstring
+from agentkit.schemas.annotations import read_docstring
 
 
 class Unit(Enum):

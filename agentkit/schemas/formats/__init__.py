@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.errors import DefinitionError, suggest
 from .. import JsonSchema, inline
-from ..references import collect_definitions
+from ..walk import collect_definitions
 from .anthropic import to_anthropic
 from .declaration import Declaration, Format, Loss, RenderedTool, tidy
 from .gemini import to_gemini

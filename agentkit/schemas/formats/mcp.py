@@ -7,8 +7,7 @@ an object stands under the key "result", as servers of the Python SDK send it.
 
 from typing import Any
 
-from ..references import inline
-from ..walk import JsonSchema
+from ..walk import JsonSchema, inline
 from .declaration import Declaration, Loss, RenderedTool, tidy
 from .structure import dereference_root, make_answer_root
 
