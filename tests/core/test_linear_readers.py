@@ -23,11 +23,11 @@ from agentkit.core.messages import UNKNOWN, ToolCall, assistant, remove_delimite
 from agentkit.core.portable import split_words, to_object_text, to_portable_name
 from agentkit.engine.history import repair_history
 from agentkit.engine.model import AskModel, ModelAsked, PartialAnswerReader, Request, ToolCallDelta
-from agentkit.extensions.context_window import parse_window
 from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
 from agentkit.models.litellm.streams import ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
+from agentkit.models.windows import parse_window
 from agentkit.policies.evidence import find_unsupported
 from agentkit.policies.long_results import TruncatedResults, read_more, search_conversation
 from agentkit.policies.retries import retry_echoes
@@ -159,7 +159,7 @@ READERS = {
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "policies.long_results": read_stored,
-    "extensions.context_window": parse_window,
+    "models.windows": parse_window,
     "policies.evidence": lambda text: find_unsupported(CLAIMS, text),
     "policies.evidence: results": lambda text: find_unsupported(text, CLAIMS),
     "policies.taint.hidden": read_references,
@@ -212,6 +212,9 @@ ELSEWHERE = {
     "pytest_plugin": "names of tests",
     "sessions.journal.postgres": "plain alternatives without a repetition",
     "sessions.journal.search": "a single class of characters",
+    "sessions.journal.store": "names of processes",
+    "sessions.notes": "the head of a note of at most 80,000 bytes, and a single class of characters",
+    "tools.python_functions": "titles of schemas",
     "schemas": "signatures and docstrings of the program",
     "testing": "test doubles",
     "tools.arguments.explain": "patterns of schemas",
