@@ -42,7 +42,7 @@ from typing import (
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
-from pydantic_core import SchemaError
+from pydantic_core import SchemaError, from_json
 
 from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError
@@ -59,7 +59,7 @@ from .annotations import (
     restrict,
     unknown_name_error,
 )
-from .generator import PlainJsonSchema, adapt_annotation
+from .generator import PlainJsonSchema, adapt_annotation, take_names
 from .signature import MISSING, Parameter, docstring_of, name_of, read_signature, unwrap_function
 from .walk import JsonSchema, iter_children
 
@@ -266,11 +266,13 @@ class FunctionSchema:
         twin = build_twin(function, shown)
         self._shown = twin.parameters
         self._adapter = twin.adapter
-        self._raw = twin.schema
+        self._raw, self._read_names = take_names(twin.schema)
         self.omitted: Mapping[str, str] = twin.omitted
         self._extra = choose_extra_keys({**self._raw, "additionalProperties": False})
         validate_json = self._adapter.validator.validate_json  # without its wrapper, because every call uses it
         self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
+        if self._read_names is not None:
+            self._validate_json = partial(validate_text, self._validate_json, self._read_names)
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL})
@@ -317,7 +319,8 @@ class FunctionSchema:
             if self._is_plain and not injected:
                 return partial(self.function, **given)
         else:
-            given = self._adapter.validate_python(dict(arguments), extra=self._extra)
+            named = dict(arguments) if self._read_names is None else self._read_names(dict(arguments))
+            given = self._adapter.validate_python(named, extra=self._extra)
         if injected:
             given |= injected
         if self._leaves_out:
@@ -372,9 +375,25 @@ def build_type_schema(type_: Any, mode: Literal["validation", "serialization"] =
     """Return the plain JSON Schema of a type, as it is read or written; raise `DefinitionError` if it has none."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(type_))
-        return drop_titles(adapter.json_schema(schema_generator=PlainJsonSchema, mode=mode))
+        return drop_titles(take_names(adapter.json_schema(schema_generator=PlainJsonSchema, mode=mode))[0])
     except UNUSABLE_TYPE_ERRORS as error:
         raise DefinitionError(f"{describe_type(type_)} has no JSON Schema: {describe_type_error(error)}.") from error
+
+
+def validate_value(type_: Any, value: Any) -> Any:
+    """Return JSON data that follows `build_type_schema(type_)` as a value of the type; raise `ValueError` otherwise."""
+    adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(type_))
+    _, read_names = take_names(adapter.json_schema(schema_generator=PlainJsonSchema))
+    return adapter.validate_python(value if read_names is None else read_names(value))
+
+
+def validate_text(validate_json: Callable[..., Any], read_names: Callable[[Any], Any], text: str, **how: Any) -> Any:
+    """Validate JSON text in which the schema offers names of an enum's members."""
+    try:
+        given = from_json(text)
+    except ValueError:
+        return validate_json(text, **how)  # which raises its own error
+    return validate_json(json.dumps(read_names(given)), **how)
 
 
 def drop_titles(schema: JsonSchema) -> JsonSchema:

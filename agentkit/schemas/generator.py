@@ -7,8 +7,9 @@ import inspect
 import json
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, Flag
+from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -25,13 +26,21 @@ from .annotations import (
     strip_qualifiers,
     texts_of,
 )
-from .walk import JsonSchema
+from .walk import JsonSchema, Nodes, expand_schemas, iter_child_schemas, rebuild
+
+MEMBERS = "x-members"
+"""The mark of a schema that offers the names of an enum: their values, which pydantic reads.  See `take_names`."""
 
 
 class PlainJsonSchema(GenerateJsonSchema):
     """Plain JSON Schema (draft 2020-12) without titles and without defaults that JSON cannot represent."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own attribute
+    _offers_names = False
+
+    def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
+        result = super().generate(schema, mode)
+        return {**result, MEMBERS: {}} if self._offers_names else result
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's name
         return False
@@ -50,8 +59,12 @@ class PlainJsonSchema(GenerateJsonSchema):
         """Show the default as the name of the enum's member where the names are the values of the schema."""
         result = super().default_schema(schema)
         default = schema.get("default")
-        options = [value for place in (result, *result.get("anyOf", ())) for value in place.get("enum", ())]
-        if isinstance(default, Enum) and default.value not in options and default.name in options:
+        if not isinstance(default, Enum):
+            return result
+        places = (result, *result.get("anyOf", ()))
+        options = [value for place in places for value in place.get("enum", ())]
+        is_named = any("$ref" in place for place in places) and self._is_named(type(default))  # may not be there yet
+        if is_named or (default.value not in options and default.name in options):
             result["default"] = default.name
         return result
 
@@ -84,8 +97,18 @@ class PlainJsonSchema(GenerateJsonSchema):
             place = self.get_schema_from_definitions(result["$ref"]) if "$ref" in result else result
             if place is not None:
                 place.pop("description", None)
-                place |= _describe_enum(schema["cls"])
+                place |= self._describe(schema["cls"])
         return result
+
+    def _describe(self, cls: type[Enum]) -> JsonSchema:
+        if not self._is_named(cls):
+            return _describe_enum(cls)
+        self._offers_names = True
+        return {**_show_names(cls), MEMBERS: {name: member.value for name, member in cls.__members__.items()}}
+
+    def _is_named(self, cls: type[Enum]) -> bool:
+        """Return whether the names stand for the members: what a model writes, not what a tool returns."""
+        return self.mode == "validation" and _is_counted(cls)
 
 
 def _describe_enum(cls: type[Enum], *, by_name: bool = False) -> JsonSchema:
@@ -99,6 +122,45 @@ def _describe_enum(cls: type[Enum], *, by_name: bool = False) -> JsonSchema:
     ]
     description = ". ".join(filter(None, [texts.description.rstrip("."), "; ".join(meanings)]))
     return {"description": description} if description else {}
+
+
+def _show_names(cls: type[Enum]) -> JsonSchema:
+    return {"type": "string", "enum": list(cls.__members__), **_describe_enum(cls, by_name=True)}
+
+
+def take_names(schema: JsonSchema) -> tuple[JsonSchema, Callable[[Any], Any] | None]:
+    """Return a schema without its marks, and a function that replaces the names it offers by values; None without any.
+
+    pydantic reads an enum inside of a class by its values, so the names of `auto()` are replaced before.
+    """
+    if MEMBERS not in schema:
+        return schema, None
+    shown = rebuild(schema, lambda place: {key: value for key, value in place.items() if key != MEMBERS})
+    return shown, partial(_read_names, schemas=[schema], root=schema)
+
+
+def _read_names(value: Any, schemas: Iterable[Any], root: JsonSchema) -> Any:
+    nodes = expand_schemas(schemas, root)
+    if isinstance(value, str):
+        return _read_name(value, nodes)
+    if isinstance(value, list):
+        return [_read_inside(inner, nodes, place, root) for place, inner in enumerate(value)]
+    if isinstance(value, dict):
+        return {key: _read_inside(inner, nodes, key, root) for key, inner in value.items()}
+    return value
+
+
+def _read_inside(value: Any, nodes: Nodes, step: int | str, root: JsonSchema) -> Any:
+    return _read_names(value, (inner for node in nodes for inner in iter_child_schemas(node, step)), root)
+
+
+def _read_name(text: str, nodes: Nodes) -> Any:
+    """Return the value of a name, unless another alternative takes the text as it is."""
+    found = [node[MEMBERS][text] for node in nodes if text in node.get(MEMBERS, ())]
+    others = [node for node in nodes if MEMBERS not in node]
+    if not found or any(text in node.get("enum", [text]) for node in others if node.get("type") == "string"):
+        return text
+    return found[0]
 
 
 def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
@@ -192,8 +254,7 @@ def _read_by_name(type_: type[Enum]) -> Any:
             raise PydanticCustomError("enum", "Input should be {expected}", {"expected": expected})
         return members[value]
 
-    shown = {"type": "string", "enum": list(members), **_describe_enum(type_, by_name=True)}
-    return Annotated[type_, BeforeValidator(read), WithJsonSchema(shown)]
+    return Annotated[type_, BeforeValidator(read), WithJsonSchema(_show_names(type_))]
 
 
 def _is_counted(type_: type[Enum]) -> bool:

@@ -30,8 +30,9 @@ from .functions import (
     signature_of,
     signatures_of,
     undefined_name,
+    validate_text,
 )
-from .generator import PlainJsonSchema, adapt_annotation
+from .generator import PlainJsonSchema, adapt_annotation, take_names
 from .signature import docstring_of, name_of, name_of_callable, read_signature, to_snake_case
 from .walk import JsonSchema, check_references, is_well_formed
 
@@ -59,7 +60,7 @@ class ModelSchema:
         self._fields = FunctionSchema(model) if issubclass(model, tuple) else None
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(model))
-            self._raw = self._adapter.json_schema(schema_generator=PlainJsonSchema)
+            self._raw, self._read_names = take_names(self._adapter.json_schema(schema_generator=PlainJsonSchema))
             self._extra = choose_extra_keys(self._raw, model)
         except UNUSABLE_TYPE_ERRORS as error:
             if name := undefined_name(model):
@@ -86,9 +87,13 @@ class ModelSchema:
         if self._fields is not None:
             instance = self._fields.bind(arguments)()
         elif isinstance(arguments, str):
-            instance = self._adapter.validate_json(arguments, extra=self._extra)
+            validate = self._adapter.validate_json
+            if self._read_names is not None:
+                validate = partial(validate_text, validate, self._read_names)
+            instance = validate(arguments, extra=self._extra)
         else:
-            instance = self._adapter.validate_python(dict(arguments), extra=self._extra)
+            named = dict(arguments) if self._read_names is None else self._read_names(dict(arguments))
+            instance = self._adapter.validate_python(named, extra=self._extra)
         return partial(self.function, instance, **(injected or {}))
 
 

@@ -65,6 +65,45 @@ def rebuild(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> J
     return change(copy)
 
 
+Nodes = list[JsonSchema]
+"""Schemas of one place: the schema itself, its references, and its alternatives (anyOf, oneOf, allOf)."""
+
+
+def expand_schemas(schemas: Iterable[Any], root: JsonSchema) -> Nodes:
+    """Return the schemas with the schemas behind their references and alternatives, each once."""
+    found: dict[int, JsonSchema] = {}
+    waiting = list(schemas)
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, dict) and id(node) not in found:
+            found[id(node)] = node
+            if isinstance(reference := node.get("$ref"), str):
+                waiting.append(follow_reference(reference, root))
+            waiting.extend(option for key in ("anyOf", "oneOf", "allOf") for option in node.get(key, ()))
+    return list(found.values())
+
+
+def iter_child_schemas(node: JsonSchema, step: int | str) -> Iterator[Any]:
+    """Yield the schemas of a key or of an array index in one node."""
+    if isinstance(step, int):
+        first = node.get("prefixItems", ())
+        yield first[step] if step < len(first) else node.get("items")
+    elif step in node.get("properties", {}):
+        yield node["properties"][step]
+    else:
+        patterns = node.get("patternProperties", {})
+        matching = [inner for pattern, inner in patterns.items() if matches(pattern, step)]
+        yield from matching or [node.get("additionalProperties")]
+
+
+def follow_reference(reference: str, root: JsonSchema) -> Any:
+    """Return the target of a local reference (`#/$defs/Name`), or None."""
+    node: Any = root
+    for step in reference.split("/")[1:]:
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node
+
+
 MAX_PATTERNS_CACHED = 512
 
 

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from itertools import count, islice
 from typing import Any, TypeVar, overload
 
-from pydantic import TypeAdapter
-
 from ..core.context import enclosing
 from ..core.errors import DefinitionError, RunError
 from ..core.pending import CallQuestions, InputRequired, Pending, Question
 from ..schemas import JsonSchema
-from ..schemas.functions import build_type_schema
+from ..schemas.functions import build_type_schema, validate_value
 from ..schemas.walk import check_references, is_well_formed
 from .arguments.explain import Source, build_value
 
@@ -50,7 +48,7 @@ def ask_question(text: str, answer: Any = str) -> Any:
             "not in a thread or process that the tool started."
         )
     if found := questions.find_answer(text):
-        return found[0] if isinstance(answer, Mapping) else TypeAdapter(answer).validate_python(found[0])
+        return found[0] if isinstance(answer, Mapping) else validate_value(answer, found[0])
     schema = answer if isinstance(answer, Mapping) else build_type_schema(answer)
     number = len(questions.known) + 1
     raise InputRequired(Question(text, schema, "" if number == 1 else str(number)))

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
 
 import pytest
 from asking_tools import RUNS, WRONG_ANSWERS, abook, book, note, pay
@@ -157,6 +160,38 @@ def test_a_run_that_is_stopped_after_an_answer_does_not_ask_again(world, tmp_pat
     assert again.questions == []
     result = world.run(agent_of(book_once, script=(DONE,)), None, session=again)
     assert told in result.messages[3]["content"]
+
+
+class Shade(Enum):
+    """The values of `auto()` mean nothing, so the question offers the names."""
+
+    RED = auto()
+    BLUE = auto()
+
+
+@dataclass
+class Wall:
+    shade: Shade
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "meant"),
+    [
+        (Shade, "BLUE", Shade.BLUE),
+        (list[Shade], ["RED"], [Shade.RED]),
+        (Wall, {"shade": "BLUE"}, Wall(Shade.BLUE)),
+    ],
+)
+def test_an_answer_may_be_what_the_schema_of_its_question_offers(world, wanted, given, meant):
+    found: list[Any] = []
+
+    def paint() -> str:
+        """Paints the wall."""
+        found.append(ask_question("Which?", wanted))
+        return "painted"
+
+    result = world.run(agent_of(paint, script=(call("paint"), DONE), on_question=lambda question: given), "go")
+    assert (result.calls[0].content, found) == ("painted", [meant])
 
 
 class TestTheTurn:

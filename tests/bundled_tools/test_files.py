@@ -149,11 +149,13 @@ class TestReading:
         (root / "invoice.pdf").write_text(make_pdf("Invoice 4711"))
         assert use("read_file", path="invoice.pdf") == "     1\t[Page 1 of 1]\n     2\t\n     3\tInvoice 4711"
 
-    def test_a_missing_name_brings_similar_ones(self, use):
+    def test_a_missing_name_brings_similar_ones(self, use, root):
         with pytest.raises(ToolError, match=r"'src/App.py' does not exist. Did you mean 'src/app.py'\?"):
             use("read_file", path="src/App.py")
         with pytest.raises(ToolError, match="List the folder"):
             use("read_file", path="src/zebra.md")
+        read_file = next(tool for tool in files_tools(root) if tool.name == "read_file")
+        assert read_file.call_with_raw_arguments('{"path": "x"}').name == "NotFound", "the model reads it"
 
     def test_an_absolute_path_below_the_root_is_understood(self, use, root):
         assert use("read_file", path=f"{root}/src/../notes.txt", max_lines=1).startswith("     1\tbuy tea")

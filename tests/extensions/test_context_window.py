@@ -24,7 +24,7 @@ from agentkit.core.messages import (
     user,
 )
 from agentkit.engine.history import check_history
-from agentkit.engine.history.moved import Moved, ShortenedHistory
+from agentkit.engine.history.moved import Moved, ShortenedHistory, find_passages
 from agentkit.engine.history.size import RunningSize, count_characters
 from agentkit.engine.model import Reply
 from agentkit.events import Compacted, ToolFinished
@@ -379,6 +379,16 @@ def test_one_run_with_many_steps_keeps_its_query_and_finds_all(world):
     model.steps = 1
     for name, code in FACTS.values():
         assert world.run(agent, f"What is the code of {name}?", session=session).answer == code
+
+
+def test_a_number_or_a_word_by_itself_is_found_before_those_that_contain_it():
+    rooms = {f"m{n}": f"The code of door {n} is {n * 7919}." for n in range(1, 61)}
+    for number in range(1, 61):
+        best = find_passages(rooms, f"What is the code of door {number}?", 8)[0]
+        assert best.text == rooms[f"m{number}"]
+    found = find_passages({"drink": f"{'Steam. ' * 100}We drink tea.", "engine": "A steam engine."}, "tea", 8)
+    assert [passage.key for passage in found] == ["drink", "engine"]
+    assert found[0].text.endswith("We drink tea.")
 
 
 def test_the_tools_are_offered_when_something_has_left(world):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from agentkit import DefinitionError, JsonTool, schema
 from agentkit.schemas import annotate
+from agentkit.schemas.formats import FORMATS
 
 
 class Speed(Enum):
@@ -276,16 +277,53 @@ class TestCountedEnums:
         problem = JsonTool(self.paint).call_with_raw_arguments('{"shade": "BLACK"}')
         assert problem.message.startswith("shade: input should be 'RED' or 'DARK_BLUE' (got \"BLACK\")")
 
-    def test_in_a_class_the_description_has_the_names(self):
+    def test_the_fields_of_a_class_offer_the_names_and_take_the_values_as_well(self):
         class Wall(BaseModel):
             shade: Shade
+            other: Shade = Shade.RED
+            label: Shade | str = ""
+            inside: list["Wall"] = []
 
-        def paint(wall: Wall) -> str:
+        def paint(wall: Wall) -> Wall:
             """Paints the wall."""
-            return wall.shade.name
+            return wall
 
-        inner = properties(JsonTool(paint), "wall")["properties"]["shade"]
-        assert (inner["enum"], inner["description"]) == ([1, 2], "A shade. 1: RED; 2: DARK_BLUE")
+        tool = JsonTool(paint)
+        plain = json.dumps(tool.parameters)
+        wall = tool.parameters["$defs"]["Wall"]["properties"]
+        assert tool.parameters["$defs"]["Shade"] == {
+            "type": "string",
+            "enum": ["RED", "DARK_BLUE"],
+            "description": "A shade",
+        }
+        assert wall["other"]["default"] == "RED"
+        text = '{"wall": {"shade": "DARK_BLUE", "label": "RED", "inside": [{"shade": "RED"}, {"shade": 2}]}}'
+        for given in (text, json.loads(text)):
+            painted = tool.call(given)
+            assert (painted.shade, painted.label) == (Shade.DARK_BLUE, "RED")
+            assert [each.shade for each in painted.inside] == [Shade.RED, Shade.DARK_BLUE]
+        problem = tool.call_with_raw_arguments('{"wall": {"shade": "BLACK"}}')
+        assert problem.message.startswith("wall.shade: input should be 'RED' or 'DARK_BLUE' (got \"BLACK\")")
+        assert tool.call({"wall": {"shade": "dark_blue"}}).shade is Shade.DARK_BLUE
+        assert json.dumps(tool.parameters) == plain
+        assert tool.output_schema["$defs"]["Shade"]["enum"] == [1, 2]  # what the result has
+
+    def test_a_class_of_arguments_and_the_schema_of_a_type_have_the_names(self):
+        @dataclass
+        class Palette:
+            primary: Shade
+            second: Shade | None = None
+
+        for described in (schema(Palette), schema(list[Palette])["items"]):
+            assert described["properties"]["primary"] == {
+                "type": "string",
+                "enum": ["RED", "DARK_BLUE"],
+                "description": "A shade",
+            }
+        tool = JsonTool.from_model(Palette, lambda palette: palette, description="Chooses.")
+        for given in ('{"primary": "DARK_BLUE", "second": "RED"}', {"primary": "DARK_BLUE", "second": 1}):
+            assert tool.call(given) == Palette(Shade.DARK_BLUE, Shade.RED)
+        assert not [name for name in FORMATS if "x-members" in json.dumps(tool.schema(name))]
 
     def test_numbers_that_mean_something_stay(self):
         class Grade(IntEnum):

@@ -68,6 +68,21 @@ class TestImages:
         assert image_of(figure).startswith("[image/png, ")
         assert image_of(axes).startswith("[image/png, ")
 
+    def test_a_figure_of_plotly_is_its_data_and_its_layout(self):
+        figure = pytest.importorskip("plotly.graph_objects").Figure({"data": [{"type": "bar", "y": [42.5, 21]}]})
+        figure.update_layout(title="Sales")
+        figure.add_scatter(y=[*range(10_000)])
+
+        def draw():
+            """Draw a chart."""
+            return figure
+
+        drawn = JsonAgent(draw, model=ScriptedModel(call("draw"), answer("done"))).run("Draw.").calls[0]
+        assert drawn.value is figure
+        assert "'y': [42.5, 21]" in drawn.content
+        assert "'title': {'text': 'Sales'}" in drawn.content
+        assert len(drawn.content) < 1_000
+
     def test_any_figure_that_saves_itself_is_seen_and_shown_in_notebooks(self):
         class Grid:
             def savefig(self, file, format):

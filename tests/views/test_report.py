@@ -94,6 +94,23 @@ def test_the_page_shows_everything_that_happened(eventful):
     assert set(page.links) <= set(page.ids)
 
 
+def test_each_turn_has_its_tokens_and_its_cost_and_what_of_it_was_cached(world):
+    def reply(message, **used):
+        return Reply(message, Usage(1, 1200, 7, **used))
+
+    asks = assistant(None, [ToolCall("first", "weather", '{"city": "Kolkata"}')])
+    answers = assistant(None, [ToolCall("last", "final_answer", '{"text": "31 degrees"}')])
+    model = ScriptedModel(
+        reply(asks, cache_creation_tokens=1100, cost=0.02), reply(answers, cached_tokens=1150, cost=0.0125)
+    )
+    result = world.run(JsonAgent(weather, model=model), "What is the weather?")
+    page = Page(result.to_html())
+    first, last = [text for text in page.texts if "tokens in" in text and not text.startswith("scripted")]
+    assert first.endswith("1,200 tokens in (1,100 written to the cache), 7 out · $0.0200")
+    assert last.endswith("1,200 tokens in (1,150 cached), 7 out · $0.0125")
+    assert "2,400 in (1,150 cached, 1,100 written to the cache), 14 out" in page.text
+
+
 def test_a_saved_result_has_the_same_page(eventful):
     _, result = eventful
     saved = json.loads(json.dumps(result.as_dict()))

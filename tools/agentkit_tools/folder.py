@@ -187,7 +187,7 @@ class Folder:
         try:
             with self.open_parent(path) as (parent, name), self._explain_missing(parent, self.split(path)):
                 return _describe("/".join(self.split(path)), os.stat(name, dir_fd=parent, follow_symlinks=False))
-        except _Missing:
+        except NotFound:
             return None
 
     def write(self, path: str, content: bytes, *, replaces: Stamp | None) -> None:
@@ -301,12 +301,12 @@ class Folder:
             close = [known[name] for name in get_close_matches(_fold(names[-1]), known, 3, 0.6)]
             similar = " or ".join(repr("/".join((*names[:-1], name))) for name in close)
             hint = f"Did you mean {similar}?" if similar else "List the folder to see what is there."
-            raise _Missing(f"{truncate(shown)!r} does not exist. {hint}") from None
+            raise NotFound(f"{truncate(shown)!r} does not exist. {hint}") from None
         except OSError as error:
             raise _to_tool_error(error, shown) from None
 
 
-class _Missing(ToolError):
+class NotFound(ToolError):
     """A path at which nothing is."""
 
 

@@ -8,8 +8,10 @@ group that is too long by itself are cut.  What is left out has an address: `m12
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ...core.errors import ModelError
 from ...core.flow import WarningEvent
@@ -300,6 +302,8 @@ def tell(messages: Sequence[Message], room: float) -> str:
 
 MAX_PASSAGE_CHARS = 300
 _MAX_OCCURRENCES = 50
+_INNER_SHARE = 0.5
+"""How much a part of a word counts, such as `tea` in `steam` or `3` in `23`, of what the word by itself does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,15 +322,28 @@ def find_passages(texts: Mapping[str, str], query: str, limit: int) -> list[Pass
     """
     words = [*dict.fromkeys(list_stems(query))] or query.lower().split()
     lower = {key: text.lower() for key, text in texts.items()}
-    found = {word: [key for key, text in lower.items() if word in text] for word in words}
-    scores: dict[str, float] = {}
-    weights = {word: math.log(1 + len(lower) / (1 + len(keys))) for word, keys in found.items()}
-    for word, keys in found.items():
-        for key in keys:
-            scores[key] = scores.get(key, 0.0) + weights[word]
+    weights: dict[str, dict[str, float]] = {}
+    for word in words:
+        for key, weight in _weigh(word, lower):
+            weights.setdefault(key, {})[word] = weight
     order = {key: place for place, key in enumerate(texts)}
-    best = sorted(scores, key=lambda key: (-scores[key], -order[key]))[:limit]
-    return [_find_passage(key, texts[key], lower[key], weights) for key in best]
+    best = sorted(weights, key=lambda key: (-sum(weights[key].values()), -order[key]))[:limit]
+    return [_find_passage(key, texts[key], lower[key], weights[key]) for key in best]
+
+
+def _weigh(word: str, texts: Mapping[str, str]) -> Iterator[tuple[str, float]]:
+    """Yield the key of each text that has a word, and how much the word counts there."""
+    whole = _pattern_of(word)
+    found = {key: whole.search(text) is not None for key, text in texts.items() if word in text}
+    weight = math.log(1 + len(texts) / (1 + sum(found.values())))
+    inner = _INNER_SHARE * math.log(1 + len(texts) / (1 + len(found)))
+    for key, is_whole in found.items():
+        yield key, weight if is_whole else inner
+
+
+def _pattern_of(word: str) -> re.Pattern[str]:
+    """Return what finds a number by itself, and the stem of a word at the beginning of a word."""
+    return re.compile(rf"(?<!\d){word}(?!\d)" if word.isdecimal() else rf"(?<![^\W\d_]){re.escape(word)}")
 
 
 def _find_passage(key: str, text: str, lower: str, weights: Mapping[str, float]) -> Passage:
@@ -349,9 +366,6 @@ def _find_passage(key: str, text: str, lower: str, weights: Mapping[str, float])
 
 
 def _occurrences(word: str, text: str) -> Iterable[int]:
-    place = text.find(word)
-    for _ in range(_MAX_OCCURRENCES):
-        if place < 0:
-            return
-        yield place
-        place = text.find(word, place + 1)
+    """Return the first places of a word in a text; those in other words where it does not stand by itself."""
+    found = [match.start() for match in islice(_pattern_of(word).finditer(text), _MAX_OCCURRENCES)]
+    return found or [match.start() for match in islice(re.finditer(re.escape(word), text), _MAX_OCCURRENCES)]

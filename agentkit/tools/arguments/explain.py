@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 from ...core.portable import format_value, truncate
 from ...schemas import JsonSchema
-from ...schemas.walk import matches
+from ...schemas.walk import follow_reference, iter_child_schemas, matches
 from .json_text import ValuePath
 from .validation_errors import (
     ArgumentProblem,
     find_schemas,
     find_value,
-    follow_reference,
-    iter_child_schemas,
     json_type,
     list_properties,
 )

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 from ...core.portable import format_value
 from ...schemas import JsonSchema
+from ...schemas.walk import Nodes
 from .json_text import InvalidJson, ValuePath, iter_not_finite, parse_lenient
 from .validation_errors import (
     ArgumentProblem,
-    Nodes,
     find_schemas,
     find_value,
     json_type,

@@ -3,7 +3,7 @@
 The path of an error leads to the part of the JSON Schema that it is about.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ...schemas import JsonSchema
-from ...schemas.walk import matches
+from ...schemas.walk import Nodes, expand_schemas, iter_child_schemas
 from .json_text import InvalidJson, ValuePath
 
 STRICT_TYPES = frozenset({"int_type", "float_type", "bool_type"})
@@ -45,10 +45,10 @@ def list_problems(error: ValueError, given: Any, parameters: JsonSchema) -> list
     details = error.errors(include_url=False)
     if details[0]["type"] == "json_invalid":  # the text was parsed before, so only its depth can be the reason
         raise InvalidJson("nested too deeply")
-    return list(dict.fromkeys(_make_problem(detail, given) for detail in details))
+    return list(dict.fromkeys(_make_problem(detail, given, parameters) for detail in details))
 
 
-def _make_problem(detail: ErrorDetails, given: Any) -> ArgumentProblem:
+def _make_problem(detail: ErrorDetails, given: Any, parameters: JsonSchema) -> ArgumentProblem:
     kind = detail["type"]
     message = detail["msg"]
     path, holder = follow_location(detail["loc"], given)
@@ -57,12 +57,23 @@ def _make_problem(detail: ErrorDetails, given: Any) -> ArgumentProblem:
         return ArgumentProblem((*path, last), "missing")
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
         return ArgumentProblem(path, "unknown")
+    if kind == "enum":
+        message = _name_options(detail, find_schemas(parameters, path)) or message
     discriminator = str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
     if kind == "union_tag_invalid" and isinstance(holder, dict) and discriminator in holder:
         return ArgumentProblem((*path, discriminator), "value", message)
     if kind == "union_tag_not_found":
         return ArgumentProblem((*path, discriminator), "missing")
     return ArgumentProblem(path, "value", message, kind in STRICT_TYPES and isinstance(holder, str))
+
+
+def _name_options(detail: ErrorDetails, nodes: Nodes) -> str:
+    """Return the message of an enum whose names the schema offers, where pydantic's has their values; else ""."""
+    offered = [repr(option) for option in list_options(nodes)]
+    values = detail.get("ctx", {}).get("expected", "")
+    if not offered or any(option in values for option in offered):
+        return ""
+    return f"Input should be {' or '.join(offered)}"
 
 
 def follow_location(location: tuple[int | str, ...], given: Any) -> tuple[ValuePath, Any]:
@@ -115,51 +126,12 @@ def _iter_problems(error: Any) -> Iterator[ArgumentProblem]:
         yield ArgumentProblem(path, "value", message or error.message)
 
 
-Nodes = list[JsonSchema]
-"""Schemas of one place: the schema itself, its references, and its alternatives (anyOf, oneOf, allOf)."""
-
-
 def find_schemas(root: JsonSchema, path: ValuePath) -> Nodes:
     """Return the schemas at `path`, alternatives included; an empty list where the schema does not constrain it."""
     nodes = expand_schemas([root], root)
     for step in path:
         nodes = expand_schemas((inner for node in nodes for inner in iter_child_schemas(node, step)), root)
     return nodes
-
-
-def expand_schemas(schemas: Iterable[Any], root: JsonSchema) -> Nodes:
-    """Return the schemas with the schemas behind their references and alternatives, each once."""
-    found: dict[int, JsonSchema] = {}
-    waiting = list(schemas)
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, dict) and id(node) not in found:
-            found[id(node)] = node
-            if isinstance(reference := node.get("$ref"), str):
-                waiting.append(follow_reference(reference, root))
-            waiting.extend(option for key in ("anyOf", "oneOf", "allOf") for option in node.get(key, ()))
-    return list(found.values())
-
-
-def iter_child_schemas(node: JsonSchema, step: int | str) -> Iterator[Any]:
-    """Yield the schemas of a key or of an array index in one node."""
-    if isinstance(step, int):
-        first = node.get("prefixItems", ())
-        yield first[step] if step < len(first) else node.get("items")
-    elif step in node.get("properties", {}):
-        yield node["properties"][step]
-    else:
-        patterns = node.get("patternProperties", {})
-        matching = [inner for pattern, inner in patterns.items() if matches(pattern, step)]
-        yield from matching or [node.get("additionalProperties")]
-
-
-def follow_reference(reference: str, root: JsonSchema) -> Any:
-    """Return the target of a local reference (`#/$defs/Name`), or None."""
-    node: Any = root
-    for step in reference.split("/")[1:]:
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-    return node
 
 
 def list_properties(nodes: Nodes) -> list[str]:

@@ -229,11 +229,13 @@ def format_tokens(usage: Mapping[str, Any]) -> str:
     written = usage.get("output_tokens", 0)
     if not (read or written):
         return ""
-    cached = usage.get("cached_tokens")
-    thought = usage.get("reasoning_tokens")
-    return f"{read:,} tokens in{f' ({cached:,} cached)' if cached else ''}, {written:,} out" + (
-        f" ({thought:,} thinking)" if thought else ""
-    )
+    cache = _list_tokens(usage, {"cached_tokens": "cached", "cache_creation_tokens": "written to the cache"})
+    return f"{read:,} tokens in{cache}, {written:,} out{_list_tokens(usage, {'reasoning_tokens': 'thinking'})}"
+
+
+def _list_tokens(usage: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    shown = ", ".join(f"{usage[key]:,} {name}" for key, name in names.items() if usage.get(key))
+    return f" ({shown})" if shown else ""
 
 
 def usage_figures(usage: Mapping[str, Any]) -> dict[str, Any]:
