@@ -32,6 +32,7 @@ from .config import ServerAuth, check_settings, derive_server_name, make_endpoin
 from .link import ServerLink, StateRefused, list_all
 from .lock import find_locked, lock_path
 from .questions import (
+    UNCLEAR,
     Ask,
     Sample,
     answer_alone,
@@ -42,7 +43,7 @@ from .questions import (
     to_questions,
     was_repeated,
 )
-from .remote_tools import RemoteTools, read_contents, read_result, render_blocks
+from .remote_tools import RemoteTools, close_link, read_contents, read_result, render_blocks
 
 T = TypeVar("T")
 MAX_ROUNDS = 20
@@ -92,7 +93,8 @@ class MCPServer:
         trust: "trusted": the server's hints decide the effects of its tools, and its results are shown as they are.
             Otherwise its results are data that anyone may have written, and its hints can only make things stricter.
         effects: Effects of tools by patterns of their names, `{"delete_*": "danger"}`; they overrule the hints.
-        tools: Patterns of the names of the tools that are offered, `["read_*", "search"]`; default: all.
+        tools: Patterns of the names of the tools that are offered, `["read_*", "search"]`; default: all.  They decide
+            about `read_resource` too, which reads the resources of the server.
         timeout: Seconds until the server must be open.
         roots: Folders that the server should work in, for one that asks.
         sampling: True: the server may ask the run's model, with messages of its own, 20,000 tokens in each call; or
@@ -245,7 +247,8 @@ class MCPServer:
 
     def _take_tools(self, tools: Sequence[types.Tool], has_resources: bool) -> None:
         self.offered = tools
-        self._listed = [*self._tools.make(tools), *([self._reader] if has_resources else [])]
+        reads = has_resources and self._tools.offers(READ_RESOURCE)
+        self._listed = [*self._tools.make(tools), *([self._reader] if reads else [])]
 
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
         answered = run.answered if run is not None else None
@@ -265,10 +268,7 @@ class MCPServer:
             result, unanswered = await send({})
         for _ in range(MAX_ROUNDS):
             if unanswered:
-                raise ToolError(
-                    f"the server {self.name!r} asked a question in the middle of the call, which was dismissed: "
-                    f"{unanswered}. The call ended with: {render_blocks(result.content).text}"
-                )
+                return self._read_dismissed(result, unanswered)
             if not isinstance(result, types.InputRequiredResult):
                 return self._read_result(result)
             given = await answer_alone(result, self._offers, sample)
@@ -277,7 +277,21 @@ class MCPServer:
             result, unanswered = await send({"input_responses": given, "request_state": result.request_state})
         raise ToolError(f"the server {self.name!r} asked {MAX_ROUNDS} times, without a result")
 
+    def _read_dismissed(self, result: types.CallToolResult, reason: str) -> Any:
+        """Return the result of a call during which a question was dismissed, if it may have been that of another run.
+
+        Raises:
+            ToolError: The question belonged to this call, or the call failed.
+        """
+        note = f"the server {self.name!r} asked a question in the middle of the call, which was dismissed: {reason}."
+        if reason != UNCLEAR or result.is_error:
+            raise ToolError(f"{note} The call ended with: {render_blocks(result.content).text}")
+        noted = [*result.content, types.TextContent(text=f"[{note}]")]
+        return self._read_result(result.model_copy(update={"content": noted}))
+
     def _read_result(self, result: types.CallToolResult) -> Any:
+        if not self._tools.offers(READ_RESOURCE):
+            return read_result(result.model_copy(update={"content": [*map(close_link, result.content)]}))
         if self._reader not in self._listed and any(isinstance(block, types.ResourceLink) for block in result.content):
             self._listed = [*self._listed, self._reader]
         return read_result(result)

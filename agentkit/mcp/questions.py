@@ -58,7 +58,8 @@ NO_ANSWER = "the person was asked and gave no answer"
 ASKED_AGAIN = "(It asks again, because it has lost the call: it was started anew, or the answers came late.)"
 UNCLEAR = (
     "calls of several runs were open, and the server did not say which of them its question belongs to. "
-    "No person was asked. Call it again later, or give each run a server of its own"
+    "No person was asked. Where the result says that the call was cancelled, call it again later, or give each run a "
+    "server of its own"
 )
 
 

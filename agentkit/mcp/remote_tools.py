@@ -6,7 +6,7 @@ The result becomes the value of a tool: data, text, and parts of images and audi
 import binascii
 import json
 from base64 import b64decode
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from inspect import Parameter
@@ -95,7 +95,7 @@ class RemoteTools:
         made: dict[str, tuple[types.Tool, JsonTool[..., Any]]] = {}
         names: set[str] = set()
         for tool in listed:
-            if not any(fnmatchcase(tool.name, pattern) for pattern in self._offered):
+            if not self.offers(tool.name):
                 continue
             if reason := self._find_fault(tool):
                 logger.warning("MCP tool {!r} is left out: {}", tool.name, reason)
@@ -110,6 +110,10 @@ class RemoteTools:
                 logger.warning("MCP tool {!r} is left out: {}", tool.name, str(error)[:500])
         self._made = made
         return [tool for _, tool in made.values()]
+
+    def offers(self, name: str) -> bool:
+        """Return whether a tool with this name of the server's is wanted."""
+        return any(fnmatchcase(name, pattern) for pattern in self._offered)
 
     def _find_fault(self, tool: types.Tool) -> str:
         """Return why a tool is not offered; "" if it is."""
@@ -216,7 +220,8 @@ def read_result(result: types.CallToolResult) -> Any:
     data = result.structured_content
     if data is None:
         return StoredResult(shown.text, shown) if shown.images else shown.text
-    rest = [text for text in map(_render_block, result.content) if not _repeats(text, data)]
+    texts = [*map(_render_block, result.content)]
+    rest = [] if _repeat_items(texts, data) else [text for text in texts if not _repeats(text, data)]
     if not rest:
         return StoredResult(data, RenderedResult(text)) if (text := _text_in(data)) else data
     text = "\n".join([json.dumps(data, ensure_ascii=False, separators=(",", ":")), *rest])
@@ -238,14 +243,25 @@ def read_contents(contents: Iterable[Any]) -> Any:
     return StoredResult(shown.text, shown) if shown.images else shown.text
 
 
+def close_link(block: Any) -> Any:
+    """Return a block for a reader who has no tool that reads resources: a link becomes its description."""
+    if not isinstance(block, types.ResourceLink):
+        return block
+    return types.TextContent(text=f"[{_describe_link(block)}]")
+
+
+def _describe_link(block: types.ResourceLink) -> str:
+    about = ": ".join(filter(None, [block.title or block.name, block.description]))
+    return f"resource {block.uri} ({about})"
+
+
 def _render_block(block: Any) -> str:
     if isinstance(block, types.TextContent):
         return block.text
     if isinstance(block, types.ImageContent | types.AudioContent):
         return f"[{block.mime_type}, {len(_decode(block.data)):,} bytes]"
     if isinstance(block, types.ResourceLink):
-        about = ": ".join(filter(None, [block.title or block.name, block.description]))
-        return f"[resource {block.uri} ({about}); read_resource reads it]"
+        return f"[{_describe_link(block)}; read_resource reads it]"
     resource = block.resource
     if isinstance(resource, types.TextResourceContents):
         return f"[resource {resource.uri}]\n{resource.text}"
@@ -281,6 +297,22 @@ def _repeats(text: str, data: Any) -> bool:
         return json.loads(text) in (data, _unwrap(data))
     except (ValueError, RecursionError):
         return False
+
+
+def _repeat_items(texts: Sequence[str], data: Any) -> bool:
+    """Return whether texts are the items of a list, as the SDK's servers add one: item by item, without None."""
+    items = [item for item in _flatten(_unwrap(data)) if item is not None]
+    return len(texts) == len(items) and all(
+        _repeats(text, {"item": item}) for text, item in zip(texts, items, strict=True)
+    )
+
+
+def _flatten(data: Any) -> Iterator[Any]:
+    if not isinstance(data, list):
+        yield data
+        return
+    for item in data:
+        yield from _flatten(item)
 
 
 def _text_in(data: Any) -> str:

@@ -49,6 +49,16 @@ def order(item: str, context: Context) -> str | types.InputRequiredResult:
     return f"{context.request_state}: {context.input_responses['count'].content['count']}"
 
 
+@server.tool(description="Lists the items.")
+def items() -> list[str]:
+    return ["tea", "coffee"]
+
+
+@server.tool(description="Lists the prices.")
+def prices() -> list[dict[str, float]]:
+    return [{"tea": 3.5}, {"coffee": 4.25}]
+
+
 if __name__ == "__main__":
     if sys.argv[1:]:
         server.run("sse" if "sse" in sys.argv else "streamable-http", port=int(sys.argv[1]))

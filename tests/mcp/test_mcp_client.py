@@ -147,6 +147,15 @@ def test_only_the_chosen_tools_are_offered(world):
     assert [*model.requests[0].tools] == ["final_answer", "echo", "env"]
 
 
+def test_the_filter_decides_about_the_reader_of_resources_too(world):
+    result, model = make_calls(world, scripted("Kinds", tools=["linked"]), call("linked"), call("read_resource"))
+    assert [[*request.tools] for request in model.requests[:2]] == [["final_answer", "linked"]] * 2
+    assert contents(result)[0] == "[resource memo://1 (memo: A memo.)]\n[resource memo://2]\ninline"
+    assert result.calls[1].error is not None
+    _, model = make_calls(world, scripted("Kinds", tools=["linked", "read_*"]))
+    assert [*model.requests[0].tools] == ["final_answer", "linked", "read_resource"]
+
+
 def test_an_agent_lists_the_tools_of_a_server_that_was_opened():
     server = scripted()
     agent = JsonAgent(server, model=ScriptedModel(ANSWER))

@@ -47,6 +47,12 @@ def test_tools_are_called_and_changes_are_followed(shop):
     assert values == [{"progress": 1, "total": 2, "message": "half"}]
 
 
+def test_a_list_that_the_server_repeats_item_by_item_is_read_once(shop):
+    result = JsonAgent(shop(), model=ScriptedModel(call("items"), call("prices"), ANSWER)).run("q")
+    assert contents(result) == ['{"result":["tea","coffee"]}', '{"result":[{"tea":3.5},{"coffee":4.25}]}']
+    assert result.calls[0].value == {"result": ["tea", "coffee"]}
+
+
 def test_a_question_is_answered_by_another_agent_after_the_server_has_ended(shop, tmp_path):
     agent = JsonAgent(shop(), model=ScriptedModel(call("order", item="tea"), ANSWER))
     with pytest.raises(Paused) as caught:
