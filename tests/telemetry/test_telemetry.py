@@ -123,6 +123,24 @@ def test_tokens_that_were_written_to_a_cache_are_reported(otel):
         assert span.attributes["gen_ai.usage.cache_creation.input_tokens"] == 7
 
 
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("wire", "model", "identity"),
+    [
+        ("openai", "openai/gpt-4o-mini", "chatcmpl-1"),
+        ("anthropic", "anthropic/claude-sonnet-4-5", "msg_1"),
+        ("gemini", "gemini/gemini-2.5-flash", "response_1"),
+    ],
+)
+def test_the_id_of_a_response_is_the_providers(otel, world, wire, model, identity, is_streamed):
+    with ModelServer(answer("3")) as server:
+        options = {"api_base": server.api_base(wire), "api_key": "test-key-of-the-test"}
+        agent = JsonAgent(add, model=model, telemetry=otel.settings(), **options)
+        (world.stream if is_streamed else world.run)(agent, "?")
+    (request,) = (span for span in otel.spans() if span.name.startswith("chat"))
+    assert request.attributes["gen_ai.response.id"] == identity
+
+
 def test_the_spans_have_what_the_conventions_require(otel, world):
     replies = [
         {**call("add", a=1, b=2), "usage": {"input_tokens": 11, "output_tokens": 4}},

@@ -237,7 +237,10 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     restore_items(message, read_items(body))
     native = read_native_reason(body) if isinstance(body, str) else None
     usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response), response)
-    return route.build_reply(message, choice.finish_reason, usage, response.model, native, response.id)
+    identity = response.id
+    if isinstance(body, str) and f'"{identity}"' not in body:
+        identity = read_identity(body) or identity
+    return route.build_reply(message, choice.finish_reason, usage, response.model, native, identity)
 
 
 def _find_proxy_cost(response: Any) -> float | None:
@@ -261,6 +264,19 @@ def read_native_reason(body: str) -> str | None:
         places = (data, data.get("delta"), *(data.get("candidates") or ()), data.get("promptFeedback"))
         found = next(place[key] for place in places for key in _REASON_KEYS if place and place.get(key))
     except (ValueError, AttributeError, TypeError, StopIteration, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def read_identity(body: str) -> str | None:
+    """Return the id of a reply in the JSON of Anthropic or Gemini: a whole body, or one line of a stream.
+
+    litellm makes up another one, which the provider does not know.
+    """
+    try:
+        data = json.loads(body)
+        found = data.get("responseId") or data.get("message", data).get("id")
+    except (ValueError, AttributeError, RecursionError):
         return None
     return found if isinstance(found, str) else None
 

@@ -19,10 +19,11 @@ from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelt
 from .importing import report_difference
 from .limits import Signal
 from .parameters import read_items, restore_items
-from .replies import Route, clean_reply, read_native_reason
+from .replies import Route, clean_reply, read_identity, read_native_reason
 
 _MAX_ENDS = 100
 """How often the end of a stream can be read; litellm's wrapper does it a few times."""
+_IDENTITY_MARKS = ('"message_start"', '"responseId"')
 _REASON_MARKS = ('"stop_reason"', '"finishReason"', '"blockReason"', '"done_reason"')
 
 
@@ -90,11 +91,12 @@ class ChunkTap:
 
 
 class LineTap:
-    """An iterator of lines that stores the stop reason when a line contains one."""
+    """An iterator of lines that stores the stop reason and the id of the reply when a line contains one."""
 
     def __init__(self, lines: Any) -> None:
         self._lines = lines
         self.reason: str | None = None
+        self.identity: str | None = None
         self.finished = False
         self._ends = 0
 
@@ -132,6 +134,8 @@ class LineTap:
         if any(word in text for word in _REASON_MARKS):
             self.finished = True
             self.reason = read_native_reason(text.removeprefix("data:")) or self.reason
+        if self.identity is None and any(word in text for word in _IDENTITY_MARKS):
+            self.identity = read_identity(text.removeprefix("data:"))
         return line
 
 
@@ -217,6 +221,11 @@ class ChunkSource:
         if self._is_truncated:
             return "length"
         return None if self._tap is None else self._tap.reason
+
+    @property
+    def identity(self) -> str | None:
+        """The provider's own id of the reply, if one was read from the lines."""
+        return None if self._tap is None else self._tap.identity
 
     def _has_known_wrapper(self) -> bool:
         """Return whether litellm's wrapper has the attributes that are read here; else it is read as a plain iterator.
@@ -459,7 +468,8 @@ class StreamAssembler:
         if self._annotations:
             response["choices"] = [{"message": {"role": "assistant", "annotations": self._annotations}}]
         usage = self._route.read_usage(reported, source.cost, response)
-        return self._route.build_reply(message, self._finish_reason, usage, self._model, source.native_reason, self._id)
+        identity = source.identity or self._id
+        return self._route.build_reply(message, self._finish_reason, usage, self._model, source.native_reason, identity)
 
     def _build_message(self, reasoning: ReasoningDetails) -> Message:
         message: Message = {"role": "assistant", "content": "".join(self._text)}

@@ -40,7 +40,7 @@ def _build_frame(reply: Json, parts: list[Json], model: str, finish: Any = ...) 
     tokens_in, tokens_out, cached = read_tokens(reply)
     counts = {"promptTokenCount": tokens_in, "candidatesTokenCount": tokens_out}
     counts |= {"totalTokenCount": tokens_in + tokens_out} | ({"cachedContentTokenCount": cached} if cached else {})
-    frame = {"usageMetadata": counts, "modelVersion": model}
+    frame = {"usageMetadata": counts, "modelVersion": model, "responseId": "response_1"}
     if reason := reply.get("block_reason"):
         return {"promptFeedback": {"blockReason": reason}, **frame}
     content = {"role": "model", "parts": parts or ...}
