@@ -350,8 +350,10 @@ class EditorSession:
                     await self._send(client, updates)
         except AgentkitError as error:
             if encoder.closed is None:
+                await self._send(client, [*updates, *encoder.close()])
                 raise RequestError(INTERNAL_ERROR, mask(str(error)), {"kind": type(error).__name__}) from error
         except Exception as error:  # a tool with on_error="raise", or a listener
+            await self._send(client, [*updates, *encoder.close()])
             raise RequestError(INTERNAL_ERROR, mask(f"{type(error).__name__}: {error}")) from error
         await self._send(client, updates)
         assert encoder.closed is not None

@@ -494,6 +494,21 @@ async def test_a_run_that_fails_is_an_error_without_secrets():
 
 
 @in_loop
+async def test_a_tool_whose_error_ends_the_run_has_a_last_state():
+    @tool(on_error="raise")
+    def stumble() -> str:
+        """Stumble."""
+        raise OSError("no such disk")
+
+    editor = Editor()
+    async with connected(agent_of(stumble, replies=[call("stumble"), answer("Well.")]), editor) as client:
+        session = await begin(client)
+        with pytest.raises(RequestError, match="OSError: no such disk"):
+            await ask(client, session)
+        assert states_of(editor) == [("call_1_1", "in_progress"), ("call_1_1", "failed")]
+
+
+@in_loop
 async def test_images_and_files_reach_the_model():
     agent = agent_of(price_of, replies=[answer("I see.")])
     editor = Editor()
