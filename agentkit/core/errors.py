@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from .messages import Message, ToolCall, Usage
-from .pending import DECIDE_HINT, WAITS_TITLE, Pending, Question, describe_pause, list_waiting, suggest_answers
+from .pending import WAITS_TITLE, Pending, Question, describe_pause, hint_at_answers, list_waiting, suggest_answers
 
 ModelErrorKind: TypeAlias = Literal[
     "authentication",  # the API key is missing or refused
@@ -181,7 +181,7 @@ class Paused(RunError):
         return [
             WAITS_TITLE,
             *(f"  {line}" for line in list_waiting(self.pending)),
-            DECIDE_HINT,
+            hint_at_answers(self.pending),
             f"  {'import sys; ' if self.run_id is None else ''}{start}answers={suggest_answers(self.pending)!r})",
         ]
 

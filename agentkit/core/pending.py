@@ -123,7 +123,8 @@ MAX_ARGUMENT_CHARS = 10_000
 """Characters of one argument that the person is shown."""
 UNKNOWN_REASON = "it may have side effects"
 WAITS_TITLE = "The run waits for you:"
-DECIDE_HINT = "Decide and continue (True allows a call, a text refuses it with that reason):"
+_DECIDE = "Decide and continue (True allows a call, a text refuses it with that reason):"
+_ANSWER = "Answer and continue:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +266,11 @@ def list_waiting(pending: Sequence[Pending]) -> list[str]:
         escape_unprintable(mask(f"{entry.call.name}({entry.call.arguments})" if entry.is_approval else entry.text))
         for entry in pending
     ]
+
+
+def hint_at_answers(pending: Sequence[Pending]) -> str:
+    """Return what a person reads above the line with `suggest_answers`."""
+    return _DECIDE if any(entry.is_approval for entry in pending) else _ANSWER
 
 
 def suggest_answers(pending: Sequence[Pending]) -> dict[str, Any]:

@@ -336,6 +336,21 @@ def test_a_notebook_shows_the_line_to_paste_in_place_of_a_traceback():
     assert "tool(effect='nonsense')(print)" in text
 
 
+def test_a_question_in_a_notebook_is_answered_with_the_line_to_paste():
+    shell = InteractiveShell()
+    shell.run_cell(
+        "from agentkit import JsonAgent, ask_question\nfrom agentkit.testing import ScriptedModel, answer, call"
+    )
+    shell.run_cell("def book() -> str:\n    'Book.'\n    return f'{ask_question(\"How many nights?\", int)} nights'")
+    with capture_output() as shown:
+        shell.run_cell("agent = JsonAgent(book, model=ScriptedModel(call('book'), answer('done'))); agent('Rome')")
+    lines = shown.stdout.splitlines() or shown.stderr.splitlines()
+    assert lines[:3] == ["The run waits for you:", "  How many nights?", "Answer and continue:"]
+    with capture_output() as shown:
+        shell.run_cell(f"import sys\nprint({lines[3].strip().partition('; ')[2]}.calls[0].content)")
+    assert shown.stdout == "1 nights\n"
+
+
 def test_an_agent_in_a_cell_says_what_waits_and_the_line_continues_it():
     shell = InteractiveShell()
     shell.run_cell("from agentkit import JsonAgent, tool\nfrom agentkit.testing import ScriptedModel, answer, call")

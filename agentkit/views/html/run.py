@@ -17,7 +17,7 @@ from zlib import crc32
 
 from ...core.masking import mask, mask_data
 from ...core.messages import Usage, remove_delimiters
-from ...core.pending import DECIDE_HINT, WAITS_TITLE, Pending, list_waiting, suggest_answers
+from ...core.pending import WAITS_TITLE, Pending, hint_at_answers, list_waiting, suggest_answers
 from ...core.portable import to_canonical_text
 from ..history import Data
 from .conversation import MAX_PAGE_BYTES, MessageList, Turn, content_of, max_text_bytes, render_answer, render_turn
@@ -331,7 +331,7 @@ def _waiting(pending: Sequence[Pending]) -> Html | None:
     return join(
         tag("div", WAITS_TITLE, class_="note"),
         render_block(lines, folded=False),
-        tag("div", DECIDE_HINT, class_="dim"),
+        tag("div", hint_at_answers(pending), class_="dim"),
         render_block(line, folded=False),
     )
 
