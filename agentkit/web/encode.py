@@ -68,7 +68,8 @@ class AguiEncoder:
         self._markdown = MarkdownStream() if draws else None
         self._texts = 0
         self._open_text = ""
-        self._open_thought = ""
+        self._open_thoughts: dict[str, str] = {}
+        """By the paths of the agents that think: agents of one turn think side by side."""
         self._answered = answered
         self._opened = {*opened}
         self.is_open = False
@@ -82,13 +83,13 @@ class AguiEncoder:
         """Yield the events of a run that ended before or without its `RunClosed`."""
         self.is_closed = True
         error = {"type": "RUN_ERROR", "message": message, "code": code}
-        yield from _stamp((*self._begin(None), *self._end_texts(), error))
+        yield from _stamp((*self._begin(None), *self._end_thoughts(), *self._end_texts(), error))
 
     def interrupt(self, pending: Pending) -> Iterator[Json]:
         """Yield the events that end the client's run while the agent's waits, in the middle of a call."""
         self.is_open = False
         finished = {"type": "RUN_FINISHED", **self._ids, "outcome": _interrupts([pending])}
-        yield from _stamp((*self._end_texts(), finished))
+        yield from _stamp((*self._end_thoughts(), *self._end_texts(), finished))
 
     def resume(self, run: str, given: Mapping[str, Any] | None) -> Iterator[Json]:
         """Yield the events that begin the client's next run, in which the same run of the agent continues."""
@@ -97,8 +98,8 @@ class AguiEncoder:
         yield from _stamp(self._begin(None))
 
     def _events(self, frame: Frame) -> Iterator[Json]:
-        if not isinstance(frame, ThoughtPiece | ReplyPiece | RunOpened) and self._open_thought:
-            yield from self._end_thought()
+        if not isinstance(frame, ThoughtPiece | ReplyPiece | RunOpened | CallProgress):
+            yield from self._end_thought(frame.agent)
         match frame:
             case RunOpened():
                 yield from self._begin(frame)
@@ -156,7 +157,7 @@ class AguiEncoder:
         yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": self._open_text, "delta": text, "metadata": drawn}
 
     def _end_texts(self) -> Iterator[Json]:
-        yield from self._end_thought()
+        yield from self._end_thought("")
         if self._open_text:
             drawn = _own(nodes=self._markdown.flush()) if self._markdown else None
             yield {"type": "TEXT_MESSAGE_END", "messageId": self._open_text, "metadata": drawn}
@@ -164,19 +165,22 @@ class AguiEncoder:
 
     def _think(self, agent: str, text: str) -> Iterator[Json]:
         where = {"subagentRunId": agent or None}
-        if not self._open_thought:
+        if agent not in self._open_thoughts:
             self._texts += 1
-            self._open_thought = f"{self._run}-thought-{self._texts}"
-            shared = {"messageId": self._open_thought, **where}
+            self._open_thoughts[agent] = f"{self._run}-thought-{self._texts}"
+            shared = {"messageId": self._open_thoughts[agent], **where}
             yield {"type": "REASONING_START", **shared}
             yield {"type": "REASONING_MESSAGE_START", **shared, "role": "reasoning"}
-        yield {"type": "REASONING_MESSAGE_CONTENT", "messageId": self._open_thought, "delta": text, **where}
+        yield {"type": "REASONING_MESSAGE_CONTENT", "messageId": self._open_thoughts[agent], "delta": text, **where}
 
-    def _end_thought(self) -> Iterator[Json]:
-        if self._open_thought:
-            yield {"type": "REASONING_MESSAGE_END", "messageId": self._open_thought}
-            yield {"type": "REASONING_END", "messageId": self._open_thought}
-            self._open_thought = ""
+    def _end_thought(self, agent: str) -> Iterator[Json]:
+        if thought := self._open_thoughts.pop(agent, ""):
+            yield {"type": "REASONING_MESSAGE_END", "messageId": thought}
+            yield {"type": "REASONING_END", "messageId": thought}
+
+    def _end_thoughts(self) -> Iterator[Json]:
+        for agent in [*self._open_thoughts]:
+            yield from self._end_thought(agent)
 
     def _call(self, frame: CallOpened | CallClosed) -> Iterator[Json]:
         shared = {"toolCallId": frame.id, "subagentRunId": frame.agent or None}
@@ -205,10 +209,12 @@ class AguiEncoder:
         if frame.agent:
             shared = {"subagentRunId": frame.agent, "metadata": shown}
             if frame.outcome in ("answer", "paused"):
-                yield {"type": "SUBAGENT_FINISHED", **shared}
+                ended = "success" if frame.outcome == "answer" else "suspended"
+                yield {"type": "SUBAGENT_FINISHED", **shared, "outcome": {"type": ended}}
             else:
                 yield {"type": "SUBAGENT_ERROR", **shared, "message": frame.error or frame.outcome}
             return
+        yield from self._end_thoughts()
         yield from self._end_texts()
         self.is_closed = True
         if frame.outcome in ("limit", "error"):

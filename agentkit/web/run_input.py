@@ -58,7 +58,7 @@ def share_state(given: Any, show: Callable[[list[Json]], None]) -> Any:
     """Return the policy that gives tools the client's state as `RunContext.state`, and shows what they change in it.
 
     Args:
-        given: The client's state.
+        given: The client's state; keys that begin with an underscore are the tools' own, and are left out.
         show: Gets the events: a snapshot when the first tools run, then what each turn has changed.
     """
     shown: Json | None = None
@@ -70,7 +70,7 @@ def share_state(given: Any, show: Callable[[list[Json]], None]) -> Any:
             return (yield from ask(effect))
         state = contexts[0].state
         if shown is None:
-            state.update(given)
+            state.update({key: value for key, value in given.items() if not key.startswith("_")})
             shown = _copy_shown(state)
             show([{"type": "STATE_SNAPSHOT", "snapshot": shown}])
         try:

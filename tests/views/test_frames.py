@@ -14,6 +14,8 @@ from agentkit.extend import (
     LiveView,
     Remark,
     ReplyPiece,
+    RequestClosed,
+    RunClosed,
     RunOpened,
     ThoughtPiece,
     astream_frames,
@@ -191,3 +193,26 @@ def test_a_thought_on_the_page_is_one_text_while_another_agent_writes():
     ]
     kinds = [event["type"] for frame in frames for event in encoder.encode(frame)]
     assert kinds.count("REASONING_START") == 1
+
+
+def test_the_thoughts_of_two_agents_that_think_side_by_side_are_two_texts_on_the_page():
+    encoder = AguiEncoder("thread", "run")
+    frames = [
+        RunOpened("", "1", "?", "m"),
+        ThoughtPiece("sums", "One "),
+        ThoughtPiece("words", "A "),
+        ThoughtPiece("sums", "two"),
+        RequestClosed("words", 1),
+        ThoughtPiece("sums", " three"),
+        RunClosed("", "answer"),
+    ]
+    events = [event for frame in frames for event in encoder.encode(frame)]
+    texts: dict = {}
+    for event in events:
+        if event["type"] == "REASONING_MESSAGE_CONTENT":
+            key = event["messageId"], event["subagentRunId"]
+            texts[key] = texts.get(key, "") + event["delta"]
+    assert {agent: text for (_, agent), text in texts.items()} == {"sums": "One two three", "words": "A "}
+    assert len(texts) == 2
+    kinds = [event["type"] for event in events]
+    assert [kinds.count(kind) for kind in ("REASONING_START", "REASONING_MESSAGE_END", "REASONING_END")] == [2, 2, 2]

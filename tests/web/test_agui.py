@@ -193,11 +193,14 @@ def test_an_interrupt_of_an_agent_inside_a_tool():
         refund, model=ScriptedModel(call("refund", customer="Ada", euros=4), answer("ok")), description="Pays."
     )
     client = client_of(desk.as_tool("desk"), replies=[call("desk", query="pay"), answer("done")])
-    (interrupt,) = ask(client)[-1]["outcome"]["interrupts"]
+    events = ask(client)
+    (interrupt,) = events[-1]["outcome"]["interrupts"]
+    assert [event["outcome"] for event in of(events, "SUBAGENT_FINISHED")] == [{"type": "suspended"}]
     assert "dangerous" in interrupt["metadata"]["agentkit"]["reason"]
     resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
     events = ask(client, None, resume=resume)
     assert events[-1]["outcome"] == {"type": "success"}
+    assert [event["outcome"] for event in of(events, "SUBAGENT_FINISHED")] == [{"type": "success"}]
     (begun,) = of(events, "TOOL_CALL_START")
     assert begun["toolCallName"] == "refund", "the call around it has begun before"
     assert begun["toolCallId"] == interrupt["toolCallId"]
@@ -407,6 +410,7 @@ def test_the_state_of_the_client_is_that_of_the_tools_and_their_changes_are_patc
     def add(item: str, run: RunContext[None]) -> int:
         """Add to the cart."""
         run.state["cart"] = [*run.state["cart"], item]
+        owners.append(run.state.get("_owner"))
         run.state["_connection"] = run.state["lock"] = threading.Lock()
         run.state.pop("a/b~c", None)
         run.state.setdefault("count", 1)
@@ -414,7 +418,9 @@ def test_the_state_of_the_client_is_that_of_the_tools_and_their_changes_are_patc
 
     agent = JsonAgent(add, model=ScriptedModel(call("add", item="tea"), call("add", item="milk"), answer("done")))
     state = {"cart": ["rice"], "a/b~c": 1}
-    events = ask(TestClient(agui(agent, share_state=True)), state=state)
+    owners: list = []
+    events = ask(TestClient(agui(agent, share_state=True)), state={**state, "_owner": "of the client"})
+    assert owners == [None, None], "the keys of the tools are not the client's to set"
     assert [event["snapshot"] for event in of(events, "STATE_SNAPSHOT")] == [state]
     cart = {"op": "replace", "path": "/cart", "value": ["rice", "tea"]}
     removed = {"op": "remove", "path": "/a~1b~0c"}
