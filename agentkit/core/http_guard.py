@@ -26,6 +26,7 @@ MAX_BODY_BYTES = 25_000_000
 BODY_SECONDS = 20.0
 USER_KEY = "agentkit.user"
 """The key of the user's id in the scope of a request."""
+TOKEN_HEADER = "x-agentkit-token"
 WITH_BODY = ("POST", "PUT", "PATCH")
 
 
@@ -69,7 +70,8 @@ class Guard:
         allow_origins: Other origins whose pages may send requests: "https://shop.example"; "http://localhost:*" stands
             for all ports, "*" for all origins.
         token: What a request needs as `Authorization: Bearer ...`.
-        is_token_in_address: Whether the token may also be in the address, as `?token=`.
+        is_token_in_address: Whether the token may also be in the address, as `?token=`, or in the header
+            `X-Agentkit-Token`: a proxy may need `Authorization` for a sign-in of its own.
         user: A function of the request that returns the id of its user; for None the request is refused.  It is called
             before the body is read.
         make_request: Returns the request for `user` from the ASGI scope.
@@ -162,10 +164,11 @@ class Guard:
         if self.open_prefix and path.startswith(self.open_prefix):
             return None
         if self.token:
-            given = headers.get("authorization", "").removeprefix("Bearer ")
-            if not given and self.is_token_in_address:
-                given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-            if not secrets.compare_digest(given.encode(), self.token.encode()):
+            given = [headers.get("authorization", "").removeprefix("Bearer ")]
+            if self.is_token_in_address:
+                given.append(headers.get(TOKEN_HEADER, ""))
+                given += parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+            if not any(secrets.compare_digest(one.encode(), self.token.encode()) for one in given):
                 return Refusal(401, self.realm, {"www-authenticate": "Bearer"})
         if self.user is None:
             return None

@@ -415,7 +415,7 @@ def agui(
         hosts: The accepted values of the header `Host`, a name without a port with any.  Default: any, but the names
             of this machine alone for an app without users on the loopback, because other pages could reach it there.
         share_state: Whether tools find the client's state in `RunContext.state`, and the client sees what they change
-            there: JSON data, except under keys that begin with an underscore.
+            there: JSON data, except under keys that begin with an underscore, which the client cannot set either.
 
     Raises:
         DefinitionError: There are a journal and `session`, or "*" is allowed where cookies tell the user.

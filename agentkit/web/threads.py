@@ -25,6 +25,7 @@ from ..extend import (
     LiveRespondent,
     Mark,
     Place,
+    RunFilter,
     RunInfo,
     delete_conversation,
     enclose,
@@ -68,7 +69,8 @@ class Thread:
         thread: Its id.
         events: All events, those of earlier runs first.
         running: The id of the run that is working, as the client named it; "" if none is.
-        interrupted: The id in the journal of a run that was stopped or failed, which can be continued.
+        interrupted: The id of a run that was stopped or failed, which can be continued: its id in the journal, or
+            without a journal the one that the client gave it.
         state: The state of the last run in the journal, as in `RunInfo`, or "stopped".
         mark: The state of the conversation in the journal up to which `events` tell; None if that is not known.
     """
@@ -225,6 +227,11 @@ class Thread:
         """Whether the last run waits for a person."""
         return bool(self.session.waiting or self.session.questions)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a run that works waits for an answer in the middle of a call."""
+        return self._live is not None and self._live.question is not None
+
     def stop(self) -> None:
         """Stop the run that is working; do nothing without one."""
         self.session.stop("stopped by the person")
@@ -310,13 +317,21 @@ class Thread:
                 self.release()
 
     async def _read_mark(self) -> None:
-        """Note the state of the journal after a run of this process; None if another one has continued since."""
+        """Note how the run of this process ended, and the state of the journal, if no other one has continued it."""
         self.mark = None
+        if self._refusal is not None:
+            return
+        end = self.events[-1] if self.events else {}
+        is_error = end.get("type") == "RUN_ERROR"
         journaled = self.session.journaled
-        if journaled is not None and self._refusal is None:
-            self.interrupted = "" if self.is_waiting else journaled.run
-            is_error = bool(self.events) and self.events[-1]["type"] == "RUN_ERROR"
-            self.state = "" if not self.interrupted else "failed" if is_error else "stopped"
+        if self.is_waiting:
+            self.interrupted = ""
+        elif journaled is not None:
+            self.interrupted = journaled.run
+        elif is_error or end.get("outcome", {}).get("type") == "cancelled":
+            self.interrupted = self.running
+        self.state = "" if not self.interrupted else "failed" if is_error else "stopped"
+        if journaled is not None:
             with suppress(JournalError):
                 mark = await asyncio.to_thread(read_mark, journaled.key, journaled.journal.path)
                 if mark is not None and mark.run == self._stored_run and not mark.is_running:
@@ -449,9 +464,20 @@ def keys_of_user(store: Place, user: str) -> set[int]:
 
 
 def list_stored_runs(store: Place, user: str = "") -> list[Json]:
-    """Return what the page lists of the runs of a journal, or of those of a user, the newest first."""
+    """Return what the page lists of the runs of a journal, or of those of a user, the newest first.
+
+    These are the newest ones, and older ones that wait for a person.
+    """
     own = keys_of_user(store, user) if user else None
-    return [describe_run(run) for run in runs(store, conversations=own, limit=MAX_LISTED_RUNS, checked=False)]
+    found = runs(store, conversations=own, limit=MAX_LISTED_RUNS, checked=False)
+    known = {run.id for run in found}
+    with opened_store(store) as opened:
+        unfinished = opened.runs(RunFilter(conversations=own, is_inner=False, is_unfinished=True))
+    older = [run.conversation for run in unfinished if run.status == "paused" and run.id not in known]
+    if older:
+        listed = runs(store, unfinished=True, conversations=older[:MAX_LISTED_RUNS], checked=False)
+        found += [run for run in listed if run.state == "paused" and run.id not in known]
+    return [describe_run(run) for run in found]
 
 
 def list_threads(store: Place, user: str = "") -> list[Json]:
@@ -676,10 +702,11 @@ class Threads:
             if "session" in options:
                 conversation.session = options["session"]
             if given.is_continuation:
-                if not conversation.interrupted or self.journal is None:
+                if not conversation.interrupted:
                     raise InputError("no run of this conversation was interrupted")
-                resumed = asyncio.to_thread(Session.resumed, conversation.interrupted, self.journal)
-                conversation.session = await resumed
+                if self.journal is not None:
+                    resumed = asyncio.to_thread(Session.resumed, conversation.interrupted, self.journal)
+                    conversation.session = await resumed
             elif self.journal is not None and conversation.session.journaled is None:
                 name = name_thread(user, given.thread)
                 conversation.session = await asyncio.to_thread(Session.open, name, self.journal)
@@ -731,7 +758,12 @@ class Threads:
                 messages = given.get("messages") or [{}]
                 stored.insert(0, {"id": thread, "title": _title(messages[0].get("content")), "at": None})
         running = {thread for thread, conversation in own.items() if conversation.running}
-        return [{**thread, "running": thread["id"] in running} for thread in stored]
+        asking = {thread for thread, conversation in own.items() if self._asks(conversation)}
+        return [{**thread, "running": thread["id"] in running, "isAsking": thread["id"] in asking} for thread in stored]
+
+    def _asks(self, conversation: Thread) -> bool:
+        """Return whether a conversation waits for a person, and the journal does not say so."""
+        return conversation.is_asking or (self.journal is None and conversation.is_waiting)
 
     def _keep(self, user: str, conversation: Thread) -> Thread:
         """Keep a conversation in memory, unless one of its id is there, and return the one that is kept."""

@@ -11,7 +11,7 @@ from agentkit.core.http_guard import MAX_BODY_BYTES, Guard, user_of
 MIB = b"x" * (1 << 20)
 
 
-def exchange(guard, *, method="GET", body=(), server="127.0.0.1", host="127.0.0.1:80", path="/", **headers):
+def exchange(guard, *, method="GET", body=(), server="127.0.0.1", host="127.0.0.1:80", path="/", query=b"", **headers):
     """Return the status and the body of the answer to a request, whose body comes in pieces."""
     sent = []
     given = {"host": host, **{name.replace("_", "-"): value for name, value in headers.items()}}
@@ -19,7 +19,7 @@ def exchange(guard, *, method="GET", body=(), server="127.0.0.1", host="127.0.0.
         "type": "http",
         "method": method,
         "path": path,
-        "query_string": b"",
+        "query_string": query,
         "server": (server, 80),
         "headers": [(name.encode(), value.encode()) for name, value in given.items()],
     }
@@ -168,3 +168,27 @@ def test_a_user_is_known_before_the_body_is_read():
     assert exchange(Guard(echo, user=lambda scope: None), **JSON, body=[MIB] * 30)[0] == 401
     with pytest.raises(DefinitionError, match="expected the user's id as a text or a number, got dict"):
         exchange(Guard(echo, user=lambda scope: {}))
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({"authorization": "Bearer secret"}, 200),
+        ({"x_agentkit_token": "secret"}, 200),
+        ({"query": b"token=secret"}, 200),
+        ({"x_agentkit_token": "secret", "authorization": "Basic YWRhOng="}, 200),
+        ({"query": b"token=secret", "authorization": "Basic YWRhOng="}, 200),
+        ({"query": b"token=other", "authorization": "Basic YWRhOng="}, 401),
+        ({"x_agentkit_token": ""}, 401),
+        ({}, 401),
+    ],
+)
+def test_a_token_passes_beside_the_sign_in_of_a_proxy(given, status):
+    guard = Guard(echo, token="secret", is_token_in_address=True)
+    assert exchange(guard, **given)[0] == status
+
+
+def test_a_token_is_taken_from_the_address_only_where_that_is_allowed():
+    guard = Guard(echo, token="secret")
+    assert exchange(guard, query=b"token=secret")[0] == 401
+    assert exchange(guard, x_agentkit_token="secret")[0] == 401

@@ -292,11 +292,38 @@ def test_a_browser_drives_the_page(tmp_path):
 
 
 @contextmanager
-def serve_page(store):
-    """Serve the page of the shop on a journal; yield its address."""
+def serve_page(*options):
+    """Serve the page of the shop; yield its address."""
     port = free_port()
-    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", "--journal", str(store)]
+    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", *options]
     server = subprocess.Popen([*serve, "--port", str(port), "--token", "token", "--no-open"], env=ENVIRONMENT)
+    try:
+        wait_until_open(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+PASSWORD_SERVER = """
+import base64, sys, uvicorn, web_shop
+from starlette.exceptions import HTTPException
+from agentkit.web import web_app
+
+def user_of(request):
+    if request.headers.get("authorization") != "Basic " + base64.b64encode(b"ada:secret").decode():
+        raise HTTPException(401, "who are you?", {"www-authenticate": "Basic"})
+    return "ada"
+
+uvicorn.run(web_app(web_shop.agent, user=user_of), port=int(sys.argv[1]), log_level="warning")
+"""
+
+
+@contextmanager
+def serve_behind_password():
+    """Serve the page behind a sign-in of the browser; yield its address."""
+    port = free_port()
+    server = subprocess.Popen([sys.executable, "-c", PASSWORD_SERVER, str(port)], env=ENVIRONMENT, cwd=HERE)
     try:
         wait_until_open(port)
         yield f"http://127.0.0.1:{port}"
@@ -310,7 +337,7 @@ def page_server(tmp_path):
     """Serve the page of the shop on a journal in which other processes left runs; return its address."""
     store = tmp_path / "runs.db"
     subprocess.run([sys.executable, HERE / "left_runs.py", store], env=ENVIRONMENT, cwd=HERE, check=True)
-    with serve_page(store) as address:
+    with serve_page("--journal", str(store)) as address:
         yield address
 
 
@@ -342,7 +369,7 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     assert found["waits after a reload"] == "The agent waits for you"
     assert found["continues"] is True
     failed, problem, calls = found["failed"]
-    assert failed.startswith("The last run failed. Its finished steps are in the journal and are not repeated.")
+    assert failed.startswith("The last run failed. Its finished steps are kept and are not repeated.")
     assert failed.endswith("Try again")
     assert (problem, calls) == ("the key was refused", 1)
     assert found["tried again"] == [1, 1, False]
@@ -370,6 +397,34 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
 
 
 @pytest.mark.integration
+@pytest.mark.timeout(100)
+def test_the_page_works_over_plain_http_from_another_machine_without_a_journal():
+    require("playwright-core")
+    if CHROMIUM is None:
+        pytest.skip("missing: Chromium (Debian package chromium)")
+    with serve_page("--allow-host", "shop.test") as address, serve_behind_password() as behind:
+        command = [
+            "node",
+            HERE / "page_plain.mjs",
+            MODULES,
+            CHROMIUM,
+            address.replace("127.0.0.1", "shop.test"),
+            behind,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    assert done.returncode == 0, f"{found}\n{done.stderr}"
+    assert found["secure"] is False
+    assert found["failed"] == ["The last run failed. Its finished steps are kept and are not repeated.\nTry again", 1]
+    assert found["tried again"] == [1, 1, False]
+    assert found["pasted"] == "It is done: 4.25"
+    assert found["inbox"] == ["(1) agentkit", ["Please refund Ada"]]
+    assert found["inbox after the decision"] == "agentkit"
+    assert found["behind a sign-in"] == [False, ["hello"]]
+    assert found["problems"] == []
+
+
+@pytest.mark.integration
 @pytest.mark.timeout(150)
 def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
     require("playwright-core", "axe-core")
@@ -382,7 +437,7 @@ def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
     ]
     evaluate(shop, cases, journal=store, progress=False)
     evaluate(shop, cases[:1], journal=store, trials=2, progress=False)
-    with serve_page(store) as address:
+    with serve_page("--journal", str(store)) as address:
         command = ["node", HERE / "page_evals.mjs", MODULES, CHROMIUM, address]
         done = subprocess.run(command, capture_output=True, text=True, timeout=140, check=False)
     found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))

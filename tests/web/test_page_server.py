@@ -14,9 +14,9 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 import agentkit.web
-from agentkit import JsonAgent, ModelError, RunError, Session, journal, tool
+from agentkit import JsonAgent, ModelError, Question, RunError, Session, journal, tool
 from agentkit.evals import evaluate
-from agentkit.extend import MessageWritten, opened_store
+from agentkit.extend import LiveRespondent, MessageWritten, enclosing, opened_store
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.views.markdown import parse_markdown
@@ -392,14 +392,76 @@ def test_a_run_that_failed_or_was_stopped_is_continued_on_the_page(tmp_path, how
         assert client.get(f"/threads/{shown['thread']}").json()["interrupted"] == ""
 
 
-def test_a_failed_run_of_a_conversation_is_tried_again(tmp_path):
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
+def test_a_failed_run_of_a_conversation_is_tried_again(tmp_path, is_stored):
     replies = [call("price_of", item="tea"), ModelError("no key"), answer("3.5")]
-    with page_of(replies=replies, store=tmp_path / "runs.db", retries=0) as client:
+    with page_of(replies=replies, store=tmp_path / "runs.db" if is_stored else None, retries=0) as client:
         assert post_query(client)[-1]["type"] == "RUN_ERROR"
         found = client.get("/threads/t/version").json()
         assert found["state"] == "failed"
-        assert post_query(client, None, forwardedProps={"continue": True})[-1]["result"] == "3.5"
+        events = post_query(client, None, forwardedProps={"continue": True})
+        assert events[-1]["result"] == "3.5"
+        assert "TOOL_CALL_START" not in kinds(events), "the finished call is not repeated"
         assert client.get("/threads/t/version").json()["interrupted"] == ""
+        body = {"threadId": "t", "runId": "r", "messages": [], "forwardedProps": {"continue": True}}
+        assert client.post("/agui", json=body).status_code == 422, "there is nothing to continue"
+
+
+def test_a_run_without_a_journal_is_stopped_and_continued():
+    stops = []
+
+    def look() -> str:
+        """Looks."""
+        if not stops:
+            stops.append(client.post("/threads/t/stop", json={}).json())
+        return "seen"
+
+    with page_of(look, replies=[call("look"), answer("done")]) as client:
+        assert post_query(client)[-1]["outcome"] == {"type": "cancelled"}
+        assert client.get("/threads/t").json()["state"] == "stopped"
+        assert post_query(client, None, forwardedProps={"continue": True})[-1]["result"] == "done"
+
+
+def test_what_waits_is_listed_however_many_runs_began_later(tmp_path):
+    store = tmp_path / "runs.db"
+    leave(store, call("refund", euros=4))
+    agent = JsonAgent(price_of, model=ScriptedModel(*[answer("yes")] * 201), memory=False, journal=store)
+    for number in range(201):
+        agent(f"query {number}")
+    with page_of(refund, replies=[answer("done")], store=store) as client:
+        listed = client.get("/runs").json()
+        assert len(listed) == 201
+        assert [run["query"] for run in listed if run["state"] == "paused"] == ["pay"]
+        shown = client.get(f"/runs/{listed[-1]['id']}").json()
+        (interrupt,) = shown["events"][-1]["outcome"]["interrupts"]
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+        assert post_query(client, None, thread=shown["thread"], resume=resume)[-1]["result"] == "done"
+        assert len(client.get("/runs").json()) == 200
+
+
+def test_what_waits_without_a_journal_is_listed_too():
+    with page_of(refund, replies=[call("refund", euros=4), answer("done")]) as client:
+        (interrupt,) = post_query(client, "pay")[-1]["outcome"]["interrupts"]
+        assert [(one["title"], one["isAsking"]) for one in client.get("/threads").json()] == [("pay", True)]
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+        post_query(client, None, resume=resume)
+        assert [one["isAsking"] for one in client.get("/threads").json()] == [False]
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
+def test_a_question_in_the_middle_of_a_call_is_listed_as_waiting(tmp_path, is_stored):
+    async def measure() -> str:
+        """Measure, which cannot wait for an answer."""
+        live = enclosing(LiveRespondent)
+        return f"{await live.ask(Question('How deep?', {'type': 'integer'}, 'call_1_1'))} m"
+
+    store = tmp_path / "runs.db" if is_stored else None
+    with page_of(measure, replies=[call("measure"), answer("done")], store=store) as client:
+        (interrupt,) = post_query(client, "dive")[-1]["outcome"]["interrupts"]
+        assert [(one["title"], one["isAsking"]) for one in client.get("/threads").json()] == [("dive", True)]
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": 4}]
+        assert post_query(client, None, resume=resume)[-1]["result"] == "done"
+        assert [one["isAsking"] for one in client.get("/threads").json()] == [False]
 
 
 @pytest.mark.parametrize("is_stored", [False, True], ids=["live", "from the journal"])

@@ -92,6 +92,10 @@ def test_the_decisions_of_a_turn_come_together(tmp_path, is_stored):
         assert refused["type"] == "RUN_ERROR"
         assert "decided together" in refused["message"]
         assert paid == []
+        goes_on = {"threadId": "t", "runId": "r", "messages": [], "forwardedProps": {"continue": True}}
+        assert client.post("/", json=goes_on, headers={"x-user": "ada"}).status_code == 422, (
+            "it waits, and did not fail"
+        )
         together = [entry for interrupt in interrupts for entry in approve(interrupt)]
         assert events_of(post(client, "ada", resume=together))[-1]["result"] == "done"
         assert paid == [("ada in t", 1), ("ada in t", 2)]

@@ -2,7 +2,7 @@
 
 import { showComparison } from "./compare.js";
 import { byId, formatCost, formatSeconds, formatTime, make } from "./dom.js";
-import { addressOf, attach, fetchJson, newThreadId, post, Refused, remove, rename, startRun } from "./protocol.js";
+import { addressOf, attach, fetchJson, newId, newThreadId, post, Refused, remove, rename, startRun } from "./protocol.js";
 import { RunView } from "./run_view.js";
 
 const RETRY_MS = 1000;
@@ -12,7 +12,7 @@ const LOOK_MS = 2000;
 const LISTS_MS = 10000;
 const MAX_FILE_BYTES = 10_000_000;
 const view = byId("view");
-const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [], titles: new Map(), isStored: false };
+const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [], threads: [], titles: new Map(), isStored: false };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function setNotice(text, ...buttons) {
@@ -115,7 +115,7 @@ function offerToContinue({ interrupted, state: last }, continueRun = () => begin
   if (!interrupted) return;
   const [text, action] = UNFINISHED[last] ?? UNFINISHED.interrupted;
   const button = make("button", { type: "button", class: "primary", text: action, onclick: continueRun });
-  setNotice(`${text} Its finished steps are in the journal and are not repeated.`, button);
+  setNotice(`${text} Its finished steps are kept and are not repeated.`, button);
 }
 
 // Another window, or another process on the journal, may have continued the conversation.
@@ -227,7 +227,7 @@ async function send() {
   if (byId("title").textContent === "New conversation") byId("title").textContent = text.slice(0, 80) || "Attachment";
   if (location.hash !== `#/thread/${state.thread}`) history.replaceState(null, "", `#/thread/${state.thread}`);
   for (const pending of view.querySelectorAll(".pending")) pending.remove();
-  await begin({ messages: [{ id: crypto.randomUUID(), role: "user", content }] });
+  await begin({ messages: [{ id: newId("message"), role: "user", content }] });
 }
 
 function showFiles() {
@@ -350,6 +350,7 @@ async function loadLists() {
     byId("thread-list").replaceChildren(...threads.map(threadItem));
     if (!state.replay && state.titles.get(state.thread)) byId("title").textContent = state.titles.get(state.thread);
     state.runs = runs;
+    state.threads = threads;
     showRuns();
     byId("eval-list").replaceChildren(...evals.map(evalItem));
     byId("evals").hidden = !evals.length;
@@ -413,8 +414,11 @@ function showRuns() {
   const matches = (run) => words.every((word) => `${run.query} ${run.id} ${run.model} ${stateOf(run)}`.toLowerCase().includes(word));
   byId("run-list").replaceChildren(...state.runs.filter(matches).map(runItem));
   byId("run-filter").hidden = state.runs.length < 2;
-  const waiting = state.runs.filter((run) => run.state === "paused");
-  byId("inbox-list").replaceChildren(...waiting.map((run) => make("li", {}, make("a", { href: `#/run/${encodeURIComponent(run.id)}`, text: run.query || run.id }), make("span", { class: "hint", text: formatTime(run.seen) }))));
+  const waiting = [
+    ...state.threads.filter((thread) => thread.isAsking).map((thread) => ["thread", thread.id, thread.title || "Conversation", thread.at]),
+    ...state.runs.filter((run) => run.state === "paused").map((run) => ["run", run.id, run.query || run.id, run.seen]),
+  ];
+  byId("inbox-list").replaceChildren(...waiting.map(([kind, id, text, at]) => make("li", {}, make("a", { href: `#/${kind}/${encodeURIComponent(id)}`, text }), at ? make("span", { class: "hint", text: formatTime(at) }) : null)));
   byId("inbox-title").textContent = `Waits for you (${waiting.length})`;
   byId("inbox").hidden = !waiting.length;
   document.title = waiting.length ? `(${waiting.length}) agentkit` : "agentkit";

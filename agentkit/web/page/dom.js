@@ -15,12 +15,22 @@ export function make(tag, options = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-// A button that copies a text; none where the browser does not let a page write to the clipboard.
+// Copy a text.  A page that came over plain http from another machine has no navigator.clipboard.
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = make("textarea", { class: "visually-hidden", text });
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+// A button that copies a text.
 export function copyButton(text, what) {
-  if (!navigator.clipboard) return null;
   const button = make("button", { type: "button", class: "link", text: "Copy", "aria-label": `Copy the ${what}` });
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
+    await copy(text);
+    button.focus();
     button.textContent = "Copied";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });

@@ -1,7 +1,7 @@
 // What the page asks the server for.  Runs are started and followed in the AG-UI protocol.
 
 const token = new URLSearchParams(location.search).get("token") ?? "";
-const headers = { authorization: `Bearer ${token}` };
+const headers = token ? { "x-agentkit-token": token } : {}; // Authorization is for a sign-in around the page
 
 // The server understood the request, and did not do it.  `isLate`: because the conversation has continued.
 export class Refused extends Error {
@@ -65,7 +65,8 @@ async function* readEvents(response) {
   }
 }
 
-const newId = (prefix) => `${prefix}-${crypto.randomUUID()}`;
+// A page that came over plain http from another machine has no crypto.randomUUID.
+export const newId = (prefix) => `${prefix}-${[...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 export const newThreadId = () => newId("web");
 
 export async function startRun(thread, { messages = [], resume, continues } = {}) {
