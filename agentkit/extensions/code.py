@@ -24,7 +24,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
 from ..core.context import Extension, RunContext, enclosing
 from ..core.errors import DefinitionError, missing_package
@@ -34,11 +34,12 @@ from ..engine.model import AskModel, Reply
 from ..sessions.journal.maintenance import TRANSFER_PREFIX
 from ..sessions.journal.writer import JournalWriter
 from ..sessions.session import Session
+from ..tools.arguments.fixes import match_tool_name
 from ..tools.execution.call import ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.final_answer import FINAL_ANSWER
 from ..tools.json_tool import JsonTool
-from ..tools.python_functions import describe_functions
+from ..tools.python_functions import describe_functions, has_await, name_functions, write_arguments
 from ..tools.registry import ToolRegistry
 from ..tools.results.jsonable import to_json_data
 from ..tools.roles import RUNS_AGENT, RUNS_PROGRAM
@@ -47,11 +48,8 @@ from .tool_search import InThread
 RUN_CODE = "run_code"
 MAX_WORKERS = 64
 """Programs that run or wait for a call at the same time in a process."""
-MAX_SLEEP_SECONDS = 10.0
-"""Seconds of one `time.sleep` in a program."""
 _NOTHING = (lambda *_: None).__code__
 _FENCE = re.compile(r"\A```[\w+-]*\n(.*)```\Z", re.DOTALL)
-_AWAITS = re.compile(r"\bawait\b|\basyncio\.run\b")
 _HANDLE = re.compile(r"^(#\d+) from .*\Z", re.MULTILINE)
 _GUIDE = """\
 Runs Python code, in which the functions below can be called. Write one program for all that needs no decision between.
@@ -68,7 +66,7 @@ class CodeMode(Extension):
 
     Args:
         beside: Whether the tools are offered as tools, too.
-        seconds: Seconds that a program may compute, without the time of its calls and between them.
+        seconds: Seconds that a program may compute, and as many that it may sleep, without the time of its calls.
         memory: Bytes of its values.
         calls: Calls that one program may make.
         output: Characters that it may print; the rest is left out.
@@ -93,7 +91,8 @@ class CodeMode(Extension):
                 raise DefinitionError(f"CodeMode({name}=...) must be a number > 0, got {value!r:.80}")
         _monty()
         self.beside = beside
-        self.limits = {"max_feed_duration_secs": seconds, "max_memory": memory, "max_suspensions": 20 * calls + 1_000}
+        self.limits = {"max_feed_duration_secs": seconds, "max_total_sleep_secs": seconds}
+        self.limits |= {"max_memory": memory, "max_suspensions": 20 * calls + 1_000}
         self.calls = calls
         self.output = output
         self.tools = [self._make_tool()]
@@ -110,15 +109,17 @@ class CodeMode(Extension):
         def offer(effect: AskModel) -> AskModel:
             tools = effect.request.tools
             if not last or last[0][0] is not tools:
-                own = self._describe(tuple(filter(is_function, tools.own_tools)))
+                offered = [tool for tool in tools.own_tools if is_function(tool)]
+                names = {tool.name: name for name, tool in name_functions(context.tools().own_tools).items()}
+                own = self._describe(tuple((names[tool.name], tool) for tool in offered))
                 kept = tools.filtered(lambda tool: tool.name != RUN_CODE and (self.beside or not is_function(tool)))
                 last[:] = [(tools, kept.merged(own))]
             return replace(effect, request=replace(effect.request, tools=last[0][1]))
 
         return (around(Hooks(offer), AskModel),)
 
-    def _make_tool(self, others: tuple[JsonTool[..., Any], ...] = ()) -> JsonTool[..., Any]:
-        """Return `run_code` with these tools as functions."""
+    def _make_tool(self, others: tuple[tuple[str, JsonTool[..., Any]], ...] = ()) -> JsonTool[..., Any]:
+        """Return `run_code` with these tools as functions, each with its name there."""
         text = [_GUIDE, *describe_functions(others)]
         return JsonTool(self.run_code, description="\n\n".join(text), timeout=None, on_error="raise")
 
@@ -166,8 +167,9 @@ class _Program:
     hidden: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.has_await = has_await(self.code)
         self.is_journaled = enclosing(JournalWriter) is not None
-        self.tools: Mapping[str, JsonTool[..., Any]] = {tool.name: tool for tool in self.run.tools().own_tools}
+        self.tools = name_functions(self.run.tools().own_tools)
 
     def policy(self, flow: Flow[Any]) -> Flow[Any]:
         """Answer requests, and take the results of calls."""
@@ -237,7 +239,9 @@ class _Program:
                     name = step.variable_name
                     step = step.resume(**({"value": FunctionType(_NOTHING, {}, name)} if name in self.tools else {}))
                 elif isinstance(step, monty.FutureSnapshot):
-                    self.turn = sorted(step.pending_call_ids)
+                    self.turn = sorted(self.waiting.keys() & step.pending_call_ids)
+                    if not self.turn:
+                        return self._end("Stopped: it awaits a call of an earlier program.", is_whole=False)
                     return self._stop(step)
                 elif step.is_os_function:
                     step = _answer_system(step)
@@ -299,32 +303,28 @@ class _Program:
         )
 
     def _print(self, _: str, text: str) -> None:
-        self.fresh.append(text[: max(0, self.mode.output - self.size)])
+        if shown := text[: max(0, self.mode.output - self.size)]:
+            self.fresh.append(shown)
         self.size += len(text)
 
     def _is_awaited(self, source: str) -> bool:
         """Return whether the calls in a source are awaited; in one without any await, a call returns its value."""
         if not source.startswith("<string"):
-            self.awaits.setdefault(source, _AWAITS.search(self.code) is not None)
-        return self.awaits.get(source, _AWAITS.search(self.code) is not None)
+            self.awaits.setdefault(source, self.has_await)
+        return self.awaits.get(source, self.has_await)
 
     def _read_call(self, step: Any) -> ToolCall | dict[str, Any]:
         """Return the call at which the program stopped; what it raises there, if that is no call."""
-        tool = self.tools.get(step.function_name)
-        given = step.args
-        if step.function_name in (FINAL_ANSWER, RUN_CODE):
-            return {"exc_type": "NameError", "message": f"{step.function_name} cannot be called in a program"}
-        names = [*tool.parameters.get("properties", {})] if tool is not None else []
+        name = step.function_name
+        known = match_tool_name(name, [*self.tools, FINAL_ANSWER, RUN_CODE])
+        tool = self.tools.get(known or "")
+        if known in (FINAL_ANSWER, RUN_CODE):
+            return {"exc_type": "NameError", "message": f"{name} cannot be called in a program"}
         try:
-            if len(given) > len(names) and tool is not None:
-                raise TypeError(f"{tool.name}() takes {len(names)} arguments, got {len(given)}")
-            named = dict(zip(names, given, strict=False))
-            if twice := named.keys() & step.kwargs.keys():
-                raise TypeError(f"{step.function_name}() got several values for {', '.join(twice)}")
-            arguments = json.dumps(to_jsonable_python({**named, **step.kwargs}, fallback=_plain), ensure_ascii=False)
+            arguments = write_arguments(name, tool, step.args, step.kwargs)
         except (TypeError, ValueError, PydanticSerializationError) as error:
             return {"exc_type": "TypeError", "message": str(error)}
-        return ToolCall(f"c{step.call_id}", step.function_name, arguments)
+        return ToolCall(f"c{step.call_id}", self.tools[name].name if name in self.tools else name, arguments)
 
     def _stop(self, step: Any) -> None:
         """Set the reply to the calls that the program waits for."""
@@ -351,8 +351,10 @@ class _Program:
         printed = "".join([*self.printed, *self.fresh])
         if self.size > len(printed):
             printed += f"\n[{self.size - len(printed):,} more characters were printed and left out]"
+        missed = ", ".join(dict.fromkeys(f"{call.name}()" for call in self.waiting.values()))
+        missed = missed and f"Not called, because it was not awaited: {missed}"
         hidden = [f"[hidden: {line}. Pass the reference on.]" for line in dict.fromkeys(self.hidden)]
-        text = "\n".join(filter(None, [printed.rstrip("\n"), problem, *hidden])) or "Nothing was printed."
+        text = "\n".join(filter(None, [printed.rstrip("\n"), problem, missed, *hidden])) or "Nothing was printed."
         call = ToolCall("answer", FINAL_ANSWER, json.dumps({"text": text}, ensure_ascii=False))
         self.reply = assistant(None, [call])
 
@@ -385,14 +387,7 @@ def _encode(data: bytes) -> str:
 
 def _answer_system(step: Any) -> Any:
     """Continue a program that asks for the host: it can sleep, and has nothing else."""
-    if step.function_name != "system.sleep":
+    if step.function_name not in ("system.sleep", "system.async_sleep"):
         return step.resume_not_handled()
-    time.sleep(min(MAX_SLEEP_SECONDS, max(0.0, float(step.args[0]))))
+    time.sleep(float(step.args[0]))  # the limit of the sleep has been checked
     return step.resume({"return_value": None})
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of the program as JSON data."""
-    if isinstance(value, _monty().MontyClassProxy) and value.is_dataclass:
-        return dict(value.attributes)
-    raise TypeError(f"{getattr(value, 'name', type(value).__name__)} cannot be an argument: give JSON data")

@@ -1,38 +1,110 @@
 """Tools as typed Python functions, for a model that writes programs."""
 
+import builtins
+import io
+import json
+import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from .json_tool import JsonTool
 
+_AWAIT_IN_TEXT = re.compile(r"\{[^{}]*\bawait\b")
 
-def describe_functions(tools: Sequence[JsonTool[..., Any]]) -> Iterator[str]:
-    """Yield the types that tools return, then the tools as functions."""
+
+def name_functions(tools: Iterable[JsonTool[..., Any]]) -> dict[str, JsonTool[..., Any]]:
+    """Return tools by the names that they have as functions.
+
+    A name that is no identifier, or that of a function of Python, is changed: "get-weather" is `get_weather`, and "sum"
+    is `sum_`.
+    """
+    listed = [*tools]
+    named = {tool.name: tool for tool in listed if _is_free(tool.name)}
+    for tool in listed:
+        if tool.name not in named:
+            name = re.sub(r"\W|^(?=\d)", "_", tool.name)
+            while name in named or not _is_free(name):
+                name += "_"
+            named[name] = tool
+    return named
+
+
+def _is_free(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and not hasattr(builtins, name)
+
+
+def has_await(code: str) -> bool:
+    """Return whether a program awaits, outside of comments and texts."""
+    words: list[str] = []
+    with suppress(tokenize.TokenError, SyntaxError):  # the words before the error are read
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type == tokenize.STRING and "f" in token.string.partition(token.string[-1])[0].lower():
+                words += ["await"] if _AWAIT_IN_TEXT.search(token.string) else []
+            elif token.type in (tokenize.NAME, tokenize.OP):
+                words.append(token.string)
+    return "await" in words or ("asyncio", ".", "run") in zip(words, words[1:], words[2:], strict=False)
+
+
+def write_arguments(name: str, tool: JsonTool[..., Any] | None, given: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """Return the arguments of a call in a program as JSON.
+
+    Args:
+        name: The name of the function.
+        tool: The tool, None for an unknown one.
+        given: The arguments without names.
+        named: Those with names.
+
+    Raises:
+        TypeError: The tool does not take them.
+        ValueError: One of them is no JSON data.
+    """
+    names = [*tool.parameters.get("properties", {})] if tool is not None else []
+    if len(given) > len(names) and tool is not None:
+        raise TypeError(f"{name}() takes {len(names)} arguments, got {len(given)}")
+    placed = dict(zip(names, given, strict=False))
+    if twice := placed.keys() & named.keys():
+        raise TypeError(f"{name}() got several values for {', '.join(twice)}")
+    return json.dumps(to_jsonable_python({**placed, **named}, fallback=_to_data), ensure_ascii=False)
+
+
+def _to_data(value: Any) -> Any:
+    """Return an object of a program as JSON data."""
+    if getattr(value, "is_dataclass", False):
+        return dict(value.attributes)
+    raise TypeError(f"{getattr(value, 'name', type(value).__name__)} cannot be an argument: give JSON data")
+
+
+def describe_functions(tools: Iterable[tuple[str, JsonTool[..., Any]]]) -> Iterator[str]:
+    """Yield the types that tools return, then the tools as functions, each with its name."""
     classes: dict[str, str] = {}
-    functions = [_describe_function(tool, classes) for tool in tools]
+    functions = [_describe_function(name, tool, classes) for name, tool in tools]
     yield from classes.values()
     yield from functions
 
 
-def _describe_function(tool: JsonTool[..., Any], classes: dict[str, str]) -> str:
-    """Return a tool as a typed function; its objects are added to `classes`."""
+def _describe_function(name: str, tool: JsonTool[..., Any], classes: dict[str, str]) -> str:
+    """Return a tool as a typed function with a name; its objects are added to `classes`."""
     schema = tool.parameters
     required = schema.get("required", ())
     definitions = schema.get("$defs", {})
     parameters = []
     texts = [tool.description.strip()]
-    for name, entry in schema.get("properties", {}).items():
-        typed = f"{name}: {_name_type(entry, definitions, classes, name)}"
-        parameters.append(typed if name in required else f"{typed} = {entry.get('default')!r}")
+    for key, entry in schema.get("properties", {}).items():
+        typed = f"{key}: {_name_type(entry, definitions, classes, key)}"
+        parameters.append(typed if key in required else f"{typed} = {entry.get('default')!r}")
         if text := entry.get("description"):
-            texts.append(f"{name}: {text}")
+            texts.append(f"{key}: {text}")
     returned: Mapping[str, Any] = tool.output_schema or {}
     kind = _name_type(returned, returned.get("$defs", {}), classes, f"{tool.name}_result")
     if text := returned.get("description"):
         texts.append(f"Returns: {text}")
     text = "\n    ".join("\n".join(texts).splitlines())
-    return f'async def {tool.name}({", ".join(parameters)}) -> {kind}:\n    """{text}"""'
+    return f'async def {name}({", ".join(parameters)}) -> {kind}:\n    """{text}"""'
 
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}

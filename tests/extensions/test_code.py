@@ -134,6 +134,77 @@ def test_a_call_that_is_awaited_later_is_made_then(world):
     assert shown(world.run(agent_of(program), "go")) == ["7 3"]
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "# no await is needed\nprint(add(1, 2))",
+        "print(add(1, 2), end='')  # await\nprint()",
+        "note = '''asyncio.run(main()), await x'''\nprint(add(1, 2))",
+        "note = r\"await\"\nprint(f'{add(1, 2)}')",
+    ],
+)
+def test_an_await_in_a_comment_or_a_text_is_none(world, program):
+    assert shown(world.run(agent_of(program), "go")) == ["3"]
+
+
+def test_an_await_inside_a_text_of_values_is_one(world):
+    assert shown(world.run(agent_of("print(f'{await add(1, 2)}')"), "go")) == ["3"]
+
+
+def test_a_call_that_is_never_awaited_is_named(world):
+    calls = []
+
+    def ship(order: int) -> None:
+        """Ships."""
+        calls.append(order)
+
+    program = "print(await add(1, 2))\nship(1)\nship(2)"
+    assert shown(world.run(agent_of(program, tools=[add, ship]), "go")) == [
+        "3\nNot called, because it was not awaited: ship()"
+    ]
+    assert calls == []
+
+
+def test_a_program_that_awaits_a_lost_call_of_another_program_ends(world):
+    agent = agent_of("late = add(1, 2)\n1 / 0\nawait late", "print(await late)", "print(add(1, 2))")
+    texts = shown(world.run(agent, "go"))
+    assert texts[0].endswith("Not called, because it was not awaited: add()")
+    assert texts[1:] == [
+        "Stopped: it awaits a call of an earlier program.\nThe values are those before this program.",
+        "3",
+    ]
+
+
+def test_every_tool_has_a_name_that_a_program_can_call(world):
+    def make(name: str) -> Any:
+        @tool(name=name)
+        def named(text: str = "") -> str:
+            """Does something."""
+            return f"{name} {text}"
+
+        return named
+
+    names = ["get-weather", "sum", "class", "a-b", "a_b", "print"]
+    program = "print(get_weather('x'), sum_('x'), class_('x'), a_b_('x'), a_b('x'), print_(text='x'), sum([1, 2]))"
+    agent = agent_of(program, tools=map(make, names))
+    result = world.run(agent, "go")
+    assert shown(result) == ["get-weather x sum x class x a-b x a_b x print x 3"]
+    text = agent.model.requests[0].tools["run_code"].description
+    assert [line.split("(")[0] for line in text.splitlines() if line.startswith("async def")] == [
+        f"async def {name}" for name in ("get_weather", "sum_", "class_", "a_b_", "a_b", "print_")
+    ]
+
+
+def test_a_name_in_another_spelling_keeps_the_arguments_without_names(world):
+    assert shown(world.run(agent_of("print(Add(1, 2), functions_add)"), "go"))[0].count("NameError") == 1
+    assert shown(world.run(agent_of("print(Add(1, 2))"), "go")) == ["3"]
+
+
+def test_a_program_can_sleep(world):
+    program = "import asyncio, time\ntime.sleep(0.01)\nawait asyncio.sleep(0.01)\nprint('slept')"
+    assert shown(world.run(agent_of(program), "go")) == ["slept"]
+
+
 def test_a_function_may_be_passed_on_before_it_is_called(world):
     assert shown(world.run(agent_of("f = add\nprint([f(n, 1) for n in range(3)])"), "go")) == ["[1, 2, 3]"]
 
@@ -150,6 +221,8 @@ def test_a_function_may_be_passed_on_before_it_is_called(world):
         ("add(1, a=2)", "line 1", "add() got several values for a"),
         ("class A:\n    pass\nadd(A(), 1)", "line 3", "TypeError: A cannot be an argument"),
         ("final_answer(text='x')", "line 1", "final_answer cannot be called in a program"),
+        ("functions.final_answer(text='x')", "line 1", "NameError"),
+        ("Final_Answer(text='x')", "line 1", "Final_Answer cannot be called in a program"),
         ("run_code(code='1')", "line 1", "run_code cannot be called in a program"),
     ],
 )
@@ -168,6 +241,12 @@ def test_the_program_may_be_in_a_fence():
     ("limits", "program", "text"),
     [
         ({"seconds": 0.2}, "while True:\n    pass", "TimeoutError"),
+        (
+            {"seconds": 0.2},
+            "import time\nwhile True:\n    try:\n        time.sleep(0.15)\n    except Exception:\n        pass",
+            "sleep limit exceeded",
+        ),
+        ({"seconds": 0.2}, "import asyncio\nawait asyncio.gather(*[asyncio.sleep(30)] * 9)", "sleep limit exceeded"),
         ({"memory": 2_000_000}, "x = [0] * 10_000_000", "MemoryError"),
         (
             {"calls": 3},
