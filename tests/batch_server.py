@@ -58,6 +58,7 @@ class BatchServer:
         lines: All lines that were submitted, in order; None to keep no lines.
         steps: How often each request was submitted: by its query and the number of results that it has.
         file_states: The states of files before they are processed.
+        ends: What becomes of the next batches: "failed", "cancelled", or "" for those that are done.
     """
 
     def __init__(self, answer: Callable[[dict[str, Any]], Answer] = look_twice, polls: int = 2) -> None:
@@ -67,6 +68,7 @@ class BatchServer:
         self.faults: dict[str, list[Any]] = {}
         self.files: dict[str, bytes] = {}
         self.file_states: list[str] = []
+        self.ends: list[str] = []
         self.batches: dict[str, dict[str, Any]] = {}
         self.lines: list[dict[str, Any]] | None = []
         self.steps: Counter[tuple[str, int]] = Counter()
@@ -165,6 +167,10 @@ class BatchServer:
             return batch
 
     def _end(self, batch: dict[str, Any]) -> None:
+        if end := self.ends.pop(0) if self.ends else "":
+            error = {"code": "token_limit_exceeded", "message": "The enqueued token limit is reached.", "line": None}
+            batch |= {"status": end, "errors": {"object": "list", "data": [{**error, "param": None}]}}
+            return
         output = []
         errors = []
         for line in map(json.loads, self.files[batch["input_file_id"]].splitlines()):

@@ -159,7 +159,9 @@ async def map_in_batches(
             await model.aclose()
         if pauses := [one for one in outcomes if isinstance(one, InnerPaused)]:
             raise pauses[0]
-        if model.failure is None:  # else the same call continues what is left, with the replies that were paid for
+        if model.has_failed:  # the same call continues what is left, with the replies that were paid for
+            await model.end_delivered()
+        else:
             await run_in_thread(partial(log.end_map, sum(isinstance(one, Result) for one in outcomes)))
     return outcomes
 

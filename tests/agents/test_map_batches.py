@@ -175,6 +175,17 @@ class TestFailures:
         assert set(server.steps.values()) == {1}, "the second call continues what is left of the first"
         assert len(runs(tmp_path / "runs.db")) == 1
 
+    @pytest.mark.parametrize("end", ["failed", "cancelled"])
+    def test_a_batch_that_ends_as_a_whole_without_results_leaves_its_map_open(self, world, server, base, tmp_path, end):
+        server.ends = ["", end]
+        outcomes = mapped(world, agent_of(base, tmp_path), batch=Batch(poll_seconds=0.02, max_lines=2))
+        (lost,) = (query for query, outcome in zip(QUERIES, outcomes, strict=True) if not isinstance(outcome, Result))
+        assert "The enqueued token limit is reached." in str(outcomes[QUERIES.index(lost)])
+        again = mapped(world, agent_of(base, tmp_path), batch=Batch(poll_seconds=0.02, max_lines=2))
+        assert [outcome.answer for outcome in again] == [found(query) for query in QUERIES]
+        assert server.steps == {(query, n): 1 + ((query, n) == (lost, 0)) for query in QUERIES for n in range(3)}
+        assert [run.state for run in runs(tmp_path / "runs.db")] == ["finished"]
+
 
 @pytest.mark.parametrize("provider", MODELS)
 class TestProviders:

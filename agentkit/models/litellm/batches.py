@@ -37,6 +37,8 @@ BATCH_BYTES = 100_000_000
 MAX_FAILURES = 10
 """Failures in a row of the requests about batches, which are repeated after a while."""
 _ENDED = {"completed", "expired", "cancelled", "failed"}
+_STOPPED = {"cancelled", "failed"}
+"""The states of a batch that the provider refused after its creation, or that somebody stopped."""
 _UNPROCESSED = {"pending", "running", "notRunning"}
 """The states of a file of Azure that cannot be the input of a batch yet."""
 
@@ -164,8 +166,8 @@ class BatchModel:
         self._may_be_open = True
         """Whether the log may have batches that have results for requests."""
         self._number = 0
-        self.failure: ModelError | None = None
-        """Why the last requests had no batch."""
+        self._failure: ModelError | None = None
+        self._was_stopped = False
         self._work: asyncio.Task[None] | None = None
         self.name = f"{model.name} (batch)"
         self.takes_provider_tools = model.takes_provider_tools
@@ -206,10 +208,21 @@ class BatchModel:
             del self._lines[key]
             self._waiting.pop(line, None)  # its run was stopped
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last requests had no batch, or a batch was refused or stopped as a whole."""
+        return self._failure is not None or self._was_stopped
+
     def leave(self) -> None:
         """Note that a run has ended: the others do not wait for its requests."""
         self._running -= 1
         self._begin_if_all_wait()
+
+    async def end_delivered(self) -> None:
+        """Write the end of the batches whose results are in the journals of their runs, which have ended."""
+        for batch in self._delivered:
+            await self._log.end(batch)
+        self._delivered.clear()
 
     async def aclose(self) -> None:
         """End the work; a batch that is in progress stays with the provider, and is found again."""
@@ -240,15 +253,13 @@ class BatchModel:
         """Answer the requests that wait: from the batches that are open from before, else from new ones."""
         batches = list[_Sent]()
         try:
-            for batch in self._delivered:
-                await self._log.end(batch)
-            self._delivered.clear()
+            await self.end_delivered()
             if self._may_be_open:
                 batches = await self._adopt()
                 self._may_be_open = False
             batches = batches or await self._send()
             await self._wait_for(batches)
-            self.failure = None
+            self._failure = None
         except Exception as error:
             self._may_be_open = True
             self._fail(batches, error)
@@ -261,7 +272,7 @@ class BatchModel:
     def _fail(self, batches: Sequence[_Sent], error: Exception) -> None:
         """Answer the requests that wait with an error."""
         failure = self._convert(error)
-        self.failure = failure
+        self._failure = failure
         status = failure.status or (503 if failure.transient else 400)
         body = json.dumps({"error": {"message": f"the batch failed: {failure}", "code": failure.kind}}).encode()
         lines = [*self._waiting, *(line for batch in batches for line in batch.lines.values())]
@@ -420,6 +431,7 @@ class BatchModel:
         errors = [as_dict(error) for error in as_dict(state.errors or {}).get("data") or ()]
         why = "; ".join(str(error.get("message")) for error in errors[:3]) or f"the batch is {state.status}"
         code = EXPIRED if state.status == "expired" else "batch_failed"
+        self._was_stopped |= state.status in _STOPPED
         for line in batch.lines.values():  # those without a result
             line.resolve(*read_error({"code": code, "message": f"no result: {why}"}))
 
