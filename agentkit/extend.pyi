@@ -119,6 +119,7 @@ from .sessions.notes import MAX_NOTE_CHARS as MAX_NOTE_CHARS
 from .sessions.notes import JournalNotes as JournalNotes
 from .sessions.notes import SavedNote as SavedNote
 from .sessions.recordings import Recording as Recording
+from .sessions.recordings.replay import export as export
 from .sessions.records import ConversationCut as ConversationCut
 from .sessions.records import ConversationNamed as ConversationNamed
 from .sessions.records import ConversationTagged as ConversationTagged

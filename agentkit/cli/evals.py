@@ -77,6 +77,10 @@ def eval_command(
             print_text(mask(f"    worse: {name}"))
     for file in files:
         report.save(file, baseline=before)
+    if before and not changes:
+        raise click.UsageError(
+            f"{baseline}: it has no trials of {', '.join(report.models)}, only of {', '.join(before.models)}"
+        )
     least = (0.0 if before else 1.0) if min_pass is None else min_pass
     is_worse = any(change.is_worse(significance) for change in changes.values())
     sys.exit(FAILED if is_worse or report.min_pass_rate < least else 0)

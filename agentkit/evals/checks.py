@@ -54,6 +54,7 @@ class Attempt:
         error: Why there is no answer; "" if there is one.
         said: The queries and their answers so far.
         results: The results of the runs in this process, one for each query.
+        programs: The conversations of programs (code mode) with their calls, by the ids of the calls of `run_code`.
     """
 
     case: Case
@@ -68,6 +69,7 @@ class Attempt:
     error: str = ""
     said: list[tuple[Any, Any]] = field(default_factory=list)
     results: list[Result[Any]] = field(default_factory=list)
+    programs: dict[str, Sequence[Message]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -76,8 +78,11 @@ class Attempt:
 
     @property
     def calls(self) -> list[MadeCall]:
-        """The calls of the model in their order, without those that could not be bound and `final_answer`."""
-        return [*_read_calls(self)]
+        """The calls of the model in their order, without those that could not be bound and `final_answer`.
+
+        Those of its programs are among them.
+        """
+        return [*_read_calls(self, self.messages)]
 
     def add(self, result: Result[Any], query: Any = None) -> None:
         """Add the result of a query, None for that of a run that continued."""
@@ -91,14 +96,21 @@ class Attempt:
         self.steps += result.steps
         self.seconds += result.seconds
         self.error = result.error
+        for call, trace in result.trace.inner.items():
+            self.add_program(call, trace.messages)
         if result.run_id:
             self.runs.append(result.run_id)
 
+    def add_program(self, call: str, messages: Sequence[Message]) -> None:
+        """Add the conversation inside a call, if it is that of a program and not of another agent."""
+        if any("program" in message for message in messages):
+            self.programs[call] = messages
 
-def _read_calls(attempt: Attempt) -> Iterator[MadeCall]:
+
+def _read_calls(attempt: Attempt, messages: Sequence[Message]) -> Iterator[MadeCall]:
     tools = attempt.agent.tools
-    results = {entry.get("tool_call_id"): entry.get("content") for entry in attempt.messages if entry["role"] == "tool"}
-    for message in attempt.messages:
+    results = {entry.get("tool_call_id"): entry.get("content") for entry in messages if entry["role"] == "tool"}
+    for message in messages:
         for call in message.get("tool_calls") or () if message["role"] == "assistant" else ():
             name = call["function"]["name"]
             text = call["function"]["arguments"] or "{}"
@@ -110,6 +122,8 @@ def _read_calls(attempt: Attempt) -> Iterator[MadeCall]:
                 typed = to_jsonable_python(getattr(bound.run, "keywords", {}), fallback=str)
             if name != FINAL and not str(results.get(call["id"], "")).startswith(UNKNOWN_TOOL):
                 yield MadeCall(name, json.loads(text), typed)
+            if messages is attempt.messages:
+                yield from _read_calls(attempt, attempt.programs.get(call["id"], ()))
 
 
 def _to_text(value: Any) -> str:

@@ -26,17 +26,20 @@ from pydantic_core import to_jsonable_python
 
 from .. import DefinitionError, JsonAgent, Paused, Result, RunError, Session
 from ..extend import (
+    Message,
     Model,
     Place,
     ProgressBar,
     Query,
     Recording,
+    export,
     find_versions,
     iterate_concurrently,
     mask,
     run_coroutine,
     run_in_thread,
     runs,
+    show,
     suggest,
 )
 from .cases import DEFAULT_TURNS, Case, list_cases, placed, read_cases
@@ -54,6 +57,8 @@ You play the user of an assistant, as the instruction describes them. Write the 
 would say, and no more than the instruction knows. Set is_over, with an empty text, when the user has nothing to add."""
 HELPER_STEPS = 3
 """Requests for a verdict or a message."""
+PROGRAM_TOOL = "run_code"
+"""The tool of `CodeMode` that runs a program."""
 OWN_MODEL = "agent"
 """What a report calls the model of agents that a function makes."""
 NO_HELPER = "no model is named. Write model: ... there, or give evaluate(judge=...), agentkit eval --judge MODEL."
@@ -170,6 +175,7 @@ class _Evaluation:
         self._agent = _without_journal(agent) if isinstance(agent, JsonAgent) else agent
         self._cases = read_cases(cases) if isinstance(cases, str | os.PathLike) else list_cases(cases)
         self._models: Sequence[Any] = how.get("models") or (None,)
+        self._check_models()
         self._judge = how.get("judge")
         self._journal = how.get("journal")
         self._fresh = how.get("fresh", False)
@@ -181,6 +187,20 @@ class _Evaluation:
         self._source = os.fspath(cases) if isinstance(cases, str | os.PathLike) else "cases"
         self._stored: StoredEvaluation | None = None
         self._helpers: dict[Any, JsonAgent[Any]] = {}
+
+    def _check_models(self) -> None:
+        """Raise `DefinitionError` for what is no list of models, or for two with the same name."""
+        if isinstance(self._models, str) or not isinstance(self._models, Sequence):
+            raise DefinitionError(f"models: expected a list, got {self._models!r:.80}. Write models=[...].")
+        for model in self._models:
+            if model is not None and not isinstance(model, str) and not callable(getattr(model, "aask", None)):
+                raise DefinitionError(f'models: expected names as "openai/gpt-4o-mini" or models, got {model!r:.80}.')
+        labels = [self._label(model) for model in self._models]
+        if twice := next((label for label in labels if labels.count(label) > 1), ""):
+            raise DefinitionError(
+                f"models: two have the name {twice!r}, by which a report knows them. Leave one out, or rename it; "
+                "trials= is the number of runs of each case."
+            )
 
     def plan(self) -> list[_Planned]:
         """Return all trials: of each model, of each case, in the order of their numbers."""
@@ -300,9 +320,12 @@ class _Evaluation:
                 return
         how: dict[str, Any] = {} if planned.model is None else {"model": planned.model}
         while True:
-            if self._record is not None:
-                how["record"] = self._file(self._record, planned, len(attempt.said))
-            attempt.add(await attempt.agent.arun(query, session=session, **how), query)
+            file = None if self._record is None else self._file(self._record, planned, len(attempt.said))
+            is_begun = query is None
+            result = await attempt.agent.arun(query, session=session, record=None if is_begun else file, **how)
+            attempt.add(result, query)
+            if is_begun and file is not None and self._stored is not None:  # the journal has its begin, too
+                export(result.run_id, file, store=self._stored.place)
             if (query := await self._next_query(attempt)) is None:
                 return
 
@@ -323,6 +346,8 @@ class _Evaluation:
             if isinstance(wanted, str) and recorded != mask(wanted.strip()):
                 raise RunError(f"{file}: the recorded query is {recorded!r:.200}, not that of the case. {remedy}")
             attempt.add(await attempt.agent.areplay(file, any_model=True, execute=self._execute), recorded)
+            if not self._execute and any(map(_ends_program, attempt.messages)):
+                raise RunError(f"{file}: the calls inside a program are not recorded. Run the tools: --execute")
 
     def _file(self, folder: str | os.PathLike[str], planned: _Planned, turn: int) -> Path:
         """Return the file of a recorded run; the first folder is that of the model if there are several."""
@@ -387,11 +412,17 @@ async def _ask(helper: JsonAgent[Any], about: Mapping[str, Any]) -> Any:
     return (await helper.arun(text)).answer
 
 
+def _ends_program(message: Message) -> bool:
+    return message["role"] == "tool" and message.get("name") == PROGRAM_TOOL
+
+
 def _restore(session: Session, attempt: Attempt) -> bool:
     """Add the runs of an earlier process to an attempt; return whether the last one was interrupted."""
     kept = session.journaled
     assert kept is not None
     for run in reversed(runs(kept.journal.path, conversations=[kept.key])):
+        for span in show(run.id, store=kept.journal.path).trace["spans"]:
+            attempt.add_program(span.get("call", ""), span.get("inner", {}).get("messages", ()))
         if run.id != kept.run:
             attempt.said.append((run.query, run.answer))
             attempt.runs.append(run.id)

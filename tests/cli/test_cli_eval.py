@@ -75,6 +75,18 @@ def test_a_baseline_fails_what_became_worse_alone(evaluate, folder):
     assert len(json.loads((folder / "worse.json").read_text())["trials"]) == 2
 
 
+def test_a_baseline_of_other_models_is_no_comparison(evaluate, folder):
+    models = ("--model", "openai/none", "--model", "openai/other")
+    evaluate(*models, "--out", "base.json")
+    result = evaluate("--baseline", "base.json", "--out", "now.json")
+    assert result.exit_code == 2
+    assert "base.json: it has no trials of offline, only of openai/none, openai/other" in " ".join(
+        result.stderr.split()
+    )
+    assert (folder / "now.json").exists()
+    assert evaluate("--model", "offline", "--model", "openai/none", "--baseline", "base.json").exit_code == 0
+
+
 def test_models_stand_side_by_side(evaluate):
     result = evaluate("--model", "offline", "--model", "openai/none")
     assert result.stdout.splitlines()[0].split() == ["offline", "openai/none"]

@@ -11,7 +11,7 @@ import pytest
 from evaluated_shop import RIGHT, TEA, WRONG, make_agent, price_of, scripted
 from timing import takes_at_most
 
-from agentkit import DefinitionError, JsonAgent, ModelError, journal, tool
+from agentkit import CodeMode, DefinitionError, JsonAgent, ModelError, journal, tool
 from agentkit.evals import aevaluate, evaluate, list_evaluations, read_evaluation
 from agentkit.testing import ScriptedModel, answer, call
 
@@ -188,6 +188,10 @@ def test_a_run_without_an_answer_fails_its_trial_alone(run):
         ({"concurrency": "8"}, DefinitionError, "concurrency must be an integer >= 1, got '8'"),
         ({"record": "a", "replay": "b"}, DefinitionError, "record= and replay= exclude each other"),
         ({"model": "offline"}, TypeError, r"unexpected option 'model'. Use models=\[...\]"),
+        ({"models": "offline"}, DefinitionError, r"models: expected a list, got 'offline'. Write models=\[...\]"),
+        ({"models": [3]}, DefinitionError, 'models: expected names as "openai/gpt-4o-mini" or models, got 3'),
+        ({"models": ["offline", "offline"]}, DefinitionError, "models: two have the name 'offline'"),
+        ({"models": [ScriptedModel(), ScriptedModel()]}, DefinitionError, "models: two have the name 'scripted'"),
         ({"tirals": 1}, TypeError, "unexpected option 'tirals'. Did you mean 'trials'?"),
     ],
 )
@@ -323,6 +327,22 @@ def test_recorded_runs_take_the_place_of_the_model(run, tmp_path):
     assert report.trials[0].steps == 3
 
 
+@pytest.mark.parametrize("interrupted", [1, 2])
+def test_a_run_that_was_interrupted_is_recorded_as_a_whole(run, tmp_path, interrupted):
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    how = {"journal": tmp_path / "evals.db", "record": tmp_path / "runs"}
+    replies = [*RIGHT, call("price_of", item="tea"), answer("3.50, as I said")]
+    case = {**TEA, "user": ["Are you sure?"], "calls": ["price_of", "price_of"]}
+    places = {1: 1, 2: 3}
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(make_agent(*replies[: places[interrupted]], interrupt), [case], progress=False, **how)
+    assert run(make_agent(*replies[places[interrupted] :]), [case], **how).passed
+    (trial,) = run(make_agent(), [case], replay=tmp_path / "runs").trials
+    assert (trial.failures, trial.steps) == ([], 4)
+
+
 def changed_shop(name="price_of", price=3.5, about="Look up the price of an item of the shop, in euros."):
     def look_up(item: str, pieces: int = 1) -> float:
         return price * pieces
@@ -374,6 +394,42 @@ def test_the_files_of_several_models_and_of_similar_names_are_apart(run, tmp_pat
     run(make_agent(), [{"query": "hi?"}, {"query": "hi!"}], models=models, record=tmp_path, concurrency=1)
     files = list(Path(tmp_path).rglob("*.jsonl"))
     assert len(files) == 4
+
+
+PRICES = "print(price_of('tea'))\ntry:\n    price_of(2, 3, 4)\nexcept TypeError:\n    price_of('tea', pieces='2')"
+
+
+def programming(*replies):
+    return make_agent(call("run_code", code=PRICES), *replies, extensions=[CodeMode()])
+
+
+def test_calls_inside_a_program_are_calls_of_the_trial(run, tmp_path):
+    wanted = {**TEA, "calls": [{"price_of": {"item": "tea", "pieces": 2}}, "price_of"], "answer": "3.5"}
+    forbidden = {"query": "Tea?", "not_called": ["price_of"], "limits": {"tool_calls": 2}}
+    right, wrong = run(lambda: programming(answer("3.5")), [wanted, forbidden], record=tmp_path).trials
+    assert right.failures == []
+    assert right.tool_calls == 3
+    assert wrong.failures == [
+        'calls: price_of must not be called, got price_of(item="tea")',
+        'calls: price_of must not be called, got price_of(item="tea", pieces="2")',
+        "limits.tool_calls: at most 2, got 3",
+    ]
+    (trial,) = run(programming, [wanted], replay=tmp_path, execute=True).trials
+    assert trial.failures == []
+    (trial,) = run(programming, [wanted], replay=tmp_path).trials
+    assert "the calls inside a program are not recorded. Run the tools: --execute" in trial.error
+
+
+def test_calls_inside_a_program_before_an_interrupt_are_counted(run, tmp_path):
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    case = {**TEA, "calls": ["price_of", "price_of", "run_code"], "answer": "3.5"}
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(programming(interrupt), [case], progress=False, journal=tmp_path / "evals.db")
+    (trial,) = run(make_agent(answer("3.5"), extensions=[CodeMode()]), [case], journal=tmp_path / "evals.db").trials
+    assert trial.failures == []
+    assert trial.tool_calls == 3
 
 
 def test_an_evaluation_costs_little_beside_its_runs(run):

@@ -143,7 +143,7 @@ def test_a_call_that_is_awaited_later_is_made_then(world):
         "note = r\"await\"\nprint(f'{add(1, 2)}')",
     ],
 )
-def test_an_await_in_a_comment_or_a_text_is_none(world, program):
+def test_an_await_in_a_comment_or_a_text_awaits_nothing(world, program):
     assert shown(world.run(agent_of(program), "go")) == ["3"]
 
 
