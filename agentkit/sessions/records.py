@@ -20,6 +20,8 @@ MAP_ORIGIN = "map"
 """The origin of a run that is a map of queries, which are runs inside it."""
 Line: TypeAlias = Mapping[str, Any]
 """A record as a JSON object; its `kind` names the class."""
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a value raises that is not what was written."""
 
 
 class RunBegun(NamedTuple):

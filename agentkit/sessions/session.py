@@ -68,11 +68,11 @@ from .journal.maintenance import (
 )
 from .journal.policy import journal_policy
 from .journal.run_info import Setup, has_key, value_of
-from .journal.store import DAMAGE, Journal, Place, is_same_place, show_place
+from .journal.store import Journal, Place, is_same_place, show_place
 from .journal.writer import Changed, JournaledConversation, JournalWriter, Uncertain
-from .recordings import RequestRecorder
 from .recordings.file import RecordFile, Recording, begin_file, lines_of, name_in_errors, write_lines
-from .records import MessageWritten, StateWritten, TextStored, write_json
+from .recordings.replay import RequestRecorder
+from .records import DAMAGE, MessageWritten, StateWritten, TextStored, write_json
 
 QueryContent: TypeAlias = Content | Message
 NOT_RUN_UNDECIDED = "Not run: the call waited for approval, and the conversation went on without it."

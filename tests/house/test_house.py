@@ -322,6 +322,25 @@ def test_modules_of_one_folder_form_no_circle():
     TopologicalSorter(edges).prepare()  # raises CycleError, which names the modules
 
 
+SESSION_ARROWS = 54
+SESSION_LEVELS = 8
+
+
+def test_the_modules_of_sessions_have_few_arrows_on_few_levels():
+    paths = {module_name(path): path for path in (PACKAGE / "sessions").rglob("*.py") if not read_module(path).is_face}
+    below = {
+        name: {whole for _, whole in read_module(path).imports} & {*paths} - {name} for name, path in paths.items()
+    }
+    sorter = TopologicalSorter(below)
+    sorter.prepare()
+    levels = 0
+    while sorter.is_active():
+        sorter.done(*sorter.get_ready())
+        levels += 1
+    assert 0 < sum(map(len, below.values())) <= SESSION_ARROWS
+    assert 0 < levels <= SESSION_LEVELS, "the longest chain of imports"
+
+
 INDENTED_IMPORT = re.compile(r"^[ \t]+(import|from)\b|TYPE_CHECKING", re.MULTILINE)
 
 

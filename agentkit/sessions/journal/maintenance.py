@@ -24,6 +24,7 @@ from ...engine.result import Span, Trace
 from ...policies.long_results import TruncatedResults
 from ...tools.results.result_text import render_text
 from ..records import (
+    DAMAGE,
     MAP_ORIGIN,
     ConversationTagged,
     ConversationTitled,
@@ -54,14 +55,14 @@ from .run_info import (
     list_runs,
     read_run_records,
     state_of,
+    subtract_usage,
     to_run_info,
     usage_of,
     with_inner_runs,
 )
-from .search import FoundConversation, check_tags, find_in
+from .search import FoundConversation, SearchHit, check_tags, excerpt_of, has_words, words_of
 from .sqlite import SqlStore
 from .store import (
-    DAMAGE,
     NOTES_NAME,
     ConversationBusy,
     Journal,
@@ -537,8 +538,45 @@ def find(words: str, *, tag: str = "", limit: int = 20, store: Place = DEFAULT_P
         DefinitionError: There are neither words nor a tag.
         JournalError: There is no such journal, or its store cannot search.
     """
-    with opened_store(store, must_exist=True) as opened:
-        return find_in(opened, words, tag=tag, limit=limit)
+    wanted = words_of(words)
+    if not (wanted or tag):
+        raise DefinitionError(f"find: {words!r:.80} has no words. Give words of the conversation, or a tag.")
+    with opened_store(store, must_exist=True) as opened, reading(opened, "the conversations"):
+        listed = opened.runs(RunFilter(is_inner=False))
+        runs = {run.conversation: run for run in reversed(listed) if not run.damage}
+        first = {run.conversation: run.query for run in listed if not run.damage}
+        titled = fold(opened.records(*runs, kinds=(ConversationTitled, ConversationTagged)) if runs else ())
+        names = {key: name for name, key in opened.names().items()}
+        hits = _find_hits(opened, wanted, limit)
+        found = []
+        for key in [*hits, *(key for key in sorted(runs, key=lambda key: -runs[key].begun) if key not in hits)]:
+            conversation = titled.conversation(key)
+            tags = tuple(conversation.tags.split())
+            if key not in runs or (tag and tag not in tags):
+                continue
+            if key in hits or has_words(f"{conversation.title} {conversation.tags}", wanted):
+                title = mask(conversation.title or first[key] or "")
+                shown = excerpt_of(hits[key], wanted) if key in hits else ("", "")
+                run = runs[key]
+                found.append(FoundConversation(key, names.get(key, ""), run.id, title, tags, run.begun, *shown))
+        return found[:limit]
+
+
+HITS_PER_CONVERSATION = 8
+
+
+def _find_hits(store: Store, words: Sequence[str], limit: int) -> dict[int, SearchHit]:
+    """Return the best message of each conversation, the best first."""
+    search = getattr(store, "search", None)
+    if search is None:
+        raise JournalError(
+            f"{store.named}: the store has no method search(), which finds conversations. Add the method of "
+            "agentkit.extend.SearchStore to it, or record the runs in a SQLite file or in PostgreSQL."
+        )
+    best = dict[int, SearchHit]()
+    for hit in search(words, limit * HITS_PER_CONVERSATION) if words else ():
+        best.setdefault(hit.conversation, hit)
+    return best
 
 
 def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
@@ -682,12 +720,6 @@ def _read_messages(store: Store, run: RunEntry) -> tuple[list[Message], str]:
     end = end_of_run(store, run)
     is_cut = bool(stored.damage) and (end is None or end > len(stored.bodies))
     return decode_all(stored.bodies[:end]), str(damage_error(store, stored.damage)) if is_cut else ""
-
-
-def subtract_usage(usage: Mapping[str, Any] | None, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the usage since an earlier request, for steps of former versions, which have the sum alone."""
-    pairs = [(name, value, before.get(name, 0)) for name, value in (usage or {}).items()]
-    return {name: None if value is None or old is None else value - old for name, value, old in pairs}
 
 
 def _read_trace(store: Store, run: RunRecords, began: float) -> Trace:

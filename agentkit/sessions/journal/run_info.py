@@ -88,6 +88,12 @@ def usage_in(reply: Step) -> Usage:
     return Usage(**json.loads(reply.outcome or "")["usage"])
 
 
+def subtract_usage(usage: Mapping[str, Any] | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the usage since an earlier request, for steps of former versions, which have the sum alone."""
+    pairs = [(name, value, before.get(name, 0)) for name, value in (usage or {}).items()]
+    return {name: None if value is None or old is None else value - old for name, value, old in pairs}
+
+
 def inner_runs(store: Store, run: str) -> list[tuple[str, str]]:
     """Return the runs of agents inside the calls of a run: (call id, run id), the oldest of a call first."""
     inside = sorted(store.runs(RunFilter(inside=run)), key=lambda inner: (inner.origin, inner.begun))

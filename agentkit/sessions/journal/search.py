@@ -1,23 +1,21 @@
-"""Search in the conversations of a journal: by the words of their messages, their titles and their tags."""
+"""What a search in conversations finds: the words of messages, of titles and of tags."""
 
 import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 from ...core.errors import DefinitionError
 from ...core.masking import mask
 from ...core.messages import Message, calls_of, text_of
-from ..records import ConversationTagged, ConversationTitled, fold
-from .store import DAMAGE, JournalError, RunFilter, Store, reading
+from ..records import DAMAGE
 
 MAX_INDEXED_CHARS = 100_000
 """Characters of a message whose words are found."""
 EXCERPT_CHARS = 160
 """Characters around the first found word that are shown."""
-HITS_PER_CONVERSATION = 8
 _WORD = re.compile(r"[^\W_]+")
 _TAG = re.compile(r"[\w.:/-]{1,40}")
 
@@ -98,68 +96,24 @@ def _leaves(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def find_in(store: Store, words: str, *, tag: str = "", limit: int = 20) -> list[FoundConversation]:
-    """Return the conversations of a store that have all words in a message or in their titles, the best first.
-
-    Args:
-        store: The store, which must be a `SearchStore`.
-        words: The words, which may be the beginnings of words; "" for the conversations with the tag.
-        tag: Only conversations with this tag.
-        limit: The most conversations.
-
-    Raises:
-        DefinitionError: There are neither words nor a tag.
-        JournalError: The store cannot search.
-    """
-    wanted = _WORD.findall(_plain(words))
-    if not (wanted or tag):
-        raise DefinitionError(f"find: {words!r:.80} has no words. Give words of the conversation, or a tag.")
-    if not hasattr(store, "search"):
-        raise JournalError(
-            f"{store.named}: the store has no method search(), which finds conversations. Add the method of "
-            "agentkit.extend.SearchStore to it, or record the runs in a SQLite file or in PostgreSQL."
-        )
-    with reading(store, "the conversations"):
-        runs = {run.conversation: run for run in reversed(store.runs(RunFilter(is_inner=False))) if not run.damage}
-        first = {run.conversation: run.query for run in store.runs(RunFilter(is_inner=False)) if not run.damage}
-        stored = fold(store.records(*runs, kinds=(ConversationTitled, ConversationTagged))) if runs else fold(())
-        names = {key: name for name, key in store.names().items()}
-        hits = _best_hits(cast(SearchStore, store), wanted, limit)
-        found = []
-        for key in [*hits, *(key for key in sorted(runs, key=lambda key: -runs[key].begun) if key not in hits)]:
-            conversation = stored.conversation(key)
-            tags = tuple(conversation.tags.split())
-            if key not in runs or (tag and tag not in tags):
-                continue
-            if key in hits or _has_words(f"{conversation.title} {conversation.tags}", wanted):
-                title = mask(conversation.title or first[key] or "")
-                shown = _excerpt(hits[key], wanted) if key in hits else ("", "")
-                found.append(
-                    FoundConversation(key, names.get(key, ""), runs[key].id, title, tags, runs[key].begun, *shown)
-                )
-        return found[:limit]
-
-
-def _best_hits(store: SearchStore, words: Sequence[str], limit: int) -> dict[int, SearchHit]:
-    """Return the best message of each conversation, the best first."""
-    best = dict[int, SearchHit]()
-    for hit in store.search(words, limit * HITS_PER_CONVERSATION) if words else ():
-        best.setdefault(hit.conversation, hit)
-    return best
-
-
 def _plain(text: str) -> str:
     """Return a text in lower case without accents."""
     decomposed = unicodedata.normalize("NFKD", text.casefold())
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
-def _has_words(text: str, words: Sequence[str]) -> bool:
-    there = _WORD.findall(_plain(text))
-    return all(any(word.startswith(wanted) for word in there) for wanted in words)
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, in lower case and without accents."""
+    return _WORD.findall(_plain(text))
 
 
-def _excerpt(hit: SearchHit, words: Sequence[str]) -> tuple[str, str]:
+def has_words(text: str, wanted: Sequence[str]) -> bool:
+    """Return whether a text has, for each of the wanted words, a word that begins with it."""
+    there = words_of(text)
+    return all(any(word.startswith(start) for word in there) for start in wanted)
+
+
+def excerpt_of(hit: SearchHit, words: Sequence[str]) -> tuple[str, str]:
     """Return the role of a message and the text around the first of the words."""
     message = json.loads(hit.body)
     text = " ".join(mask(_text(message)).split())

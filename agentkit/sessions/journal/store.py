@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from ...core.errors import DefinitionError, RunError
-from ..records import Record, RunEntry, Step, write_json
+from ..records import DAMAGE, Record, RunEntry, Step, write_json
 
 Sync: TypeAlias = Literal["normal", "full"]
 JournalErrors: TypeAlias = Literal["warn", "raise"]
@@ -354,10 +354,6 @@ def _has_died(holder: str) -> bool:
     except OSError:
         return False
     return False
-
-
-DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What a value raises that is not what was written."""
 
 
 @contextmanager

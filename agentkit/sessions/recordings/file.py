@@ -18,10 +18,10 @@ from ...core.masking import mask_json
 from ...core.messages import Message, Usage, calls_of, system
 from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
-from ..journal.maintenance import subtract_usage
-from ..journal.run_info import RunRecords, Setup, decode_setup, usage_in
-from ..journal.store import DAMAGE, JournalError
+from ..journal.run_info import RunRecords, Setup, decode_setup, subtract_usage, usage_in
+from ..journal.store import JournalError
 from ..records import (
+    DAMAGE,
     Exchange,
     FileBegun,
     Line,

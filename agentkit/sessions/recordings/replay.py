@@ -44,9 +44,10 @@ from ..journal.run_info import (
     to_run_info,
     value_of,
 )
-from ..journal.store import DAMAGE, Journal, Place, Store, encode_json, reading, show_place
+from ..journal.store import Journal, Place, Store, encode_json, reading, show_place
 from ..journal.writer import JournalWriter
 from ..records import (
+    DAMAGE,
     ConversationNamed,
     DecisionMade,
     Exchange,
