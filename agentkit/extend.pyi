@@ -56,6 +56,7 @@ from .core.pending import escape_unprintable as escape_unprintable
 from .core.portable import Json as Json
 from .core.portable import find_free_name as find_free_name
 from .core.portable import format_value as format_value
+from .core.portable import parse_json as parse_json
 from .core.portable import to_portable_name as to_portable_name
 from .core.portable import to_valid_text as to_valid_text
 from .core.private_files import create_private as create_private

@@ -8,7 +8,6 @@ for the conversation.
 """
 
 import asyncio
-import json
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -56,6 +55,7 @@ from ..extend import (
     enclose,
     explain_answer,
     mask,
+    parse_json,
     read_entry,
     read_form,
     to_form,
@@ -127,7 +127,7 @@ class UpdateEncoder:
         if pending.id not in self._known:
             self._known.add(pending.id)
             self._open[pending.id] = None
-            arguments = _read_arguments(pending.call.arguments)
+            arguments = parse_json(pending.call.arguments)
             shown = {"status": "pending", "raw_input": arguments, "content": write_pending(pending)}
             yield acp.start_tool_call(pending.id, self.title_of(pending), kind="execute", **shown)
 
@@ -138,7 +138,7 @@ class UpdateEncoder:
 
     def _open_call(self, frame: CallOpened) -> Update:
         kind = TOOL_KINDS.get(frame.effect, "other")
-        arguments = _read_arguments(frame.arguments)
+        arguments = parse_json(frame.arguments)
         title = self._title(frame.agent, frame.name, frame.arguments)
         start = acp.update_tool_call if frame.id in self._known else acp.start_tool_call
         self._known.add(frame.id)
@@ -167,13 +167,6 @@ def _plan_entries(steps: Sequence[PlanStep]) -> list[Any]:
 
 def _texts(text: str) -> list[Any]:
     return [acp.tool_content(acp.text_block(text))]
-
-
-def _read_arguments(arguments: str) -> Any:
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
 
 
 Connect: TypeAlias = Callable[..., Toolset]

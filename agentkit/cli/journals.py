@@ -23,7 +23,7 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..extend import MAX_NOTE_CHARS, JournalNotes, SavedNote, escape_unprintable, mask
+from ..extend import MAX_NOTE_CHARS, JournalNotes, SavedNote, escape_unprintable, mask, parse_json
 from .agents import Command, agent_options, build_agent
 from .output import dump_json, follow, make_view, print_answer, print_note, print_run_lines
 from .targets import AGENT, EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
@@ -303,10 +303,7 @@ def _read_answers(
         name, is_given, text = word.partition("=")
         if not is_given:
             raise click.UsageError(f"--answer {word}: expected ID=JSON")
-        try:
-            found[_find_waiting(waiting, name)] = json.loads(text)
-        except ValueError:
-            found[_find_waiting(waiting, name)] = text
+        found[_find_waiting(waiting, name)] = parse_json(text)
     return found
 
 

@@ -21,6 +21,7 @@ from .errors import Paused
 from .host import find_kernel
 from .messages import ToolCall
 from .pending import Pending, Question, escape_unprintable
+from .portable import parse_json
 from .threads import is_cancelled
 
 Scope: TypeAlias = Literal["call", "values", "recipients"]
@@ -167,10 +168,7 @@ def read_entry(schema: Mapping[str, Any], entry: str) -> Any:
         return entry
     if schema.get("type") == "boolean":
         return True if is_consent(entry) else REFUSALS.get(entry.lower(), entry)
-    try:
-        return json.loads(entry)
-    except ValueError:
-        return entry
+    return parse_json(entry)
 
 
 if sys.platform == "win32":

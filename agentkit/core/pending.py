@@ -13,7 +13,7 @@ from typing import Any
 
 from .masking import mask, mask_data
 from .messages import ReferencedValue, ToolCall
-from .portable import to_canonical_text
+from .portable import parse_json, to_canonical_text
 
 TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
 
@@ -331,10 +331,7 @@ def describe_call(call: ToolCall) -> str:
     A line for each reference follows, with its value as a JSON text, which the value cannot close.
     """
     given = call.written or call.arguments
-    try:
-        arguments = json.loads(given)
-    except ValueError:
-        arguments = given
+    arguments = parse_json(given)
     entries = arguments.items() if isinstance(arguments, dict) else [("arguments", arguments)]
     lines = [f"The agent wants to call {escape_unprintable(call.name)}:"]
     for key, value in entries:

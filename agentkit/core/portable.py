@@ -133,6 +133,14 @@ def to_object_text(arguments: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if value else "{}"
 
 
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text; one that is no JSON, or is nested too deeply to read, is returned unchanged."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def to_canonical_text(arguments: str) -> str:
     """Return the arguments of a call in one layout, with sorted keys; text that is not JSON is returned unchanged."""
     try:

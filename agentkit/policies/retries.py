@@ -10,7 +10,6 @@ with it.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -22,6 +21,7 @@ from typing import Any, get_args
 from ..core.errors import ModelError, ModelErrorKind, NoAnswer
 from ..core.flow import Emit, Flow, Hooks, Policy, Sleep, WarningEvent, around, ask, interpret
 from ..core.messages import Message, assistant, calls_of, text_of, user
+from ..core.portable import parse_json
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.final_answer import takes_text
@@ -347,7 +347,7 @@ def _is_echo(message: Message, request: Request, own: Sequence[str]) -> bool:
         return False
     texts = [text_of(message)]
     if calls:
-        texts = [text for call in calls if call.name == answer.name for text in _iter_texts(_read_json(call.arguments))]
+        texts = [text for call in calls if call.name == answer.name for text in _iter_texts(parse_json(call.arguments))]
     if not (texts := [text for text in texts if _is_long(text)]):
         return False
     described = [answer.description, *_iter_descriptions(answer.parameters)]
@@ -384,13 +384,6 @@ def _list_words(text: str) -> str:
     """Return the words of a text in lower case, with spaces around them, so that a part begins with a whole word."""
     words = re.findall(r"[^\W_]+", text.casefold())
     return f" {' '.join(words)} "
-
-
-def _read_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _iter_texts(value: Any) -> Iterator[str]:

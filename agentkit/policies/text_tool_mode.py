@@ -22,6 +22,7 @@ from ..core.context import RunContext
 from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, around, ask, interpret
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
+from ..core.portable import parse_json
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Delta, Model, Reply, Request, TextDelta, ToolCallDelta
 from ..tools.registry import ToolRegistry
@@ -461,10 +462,7 @@ def read_call_object(reply: Reply, tools: ToolRegistry) -> Message:
         return message
     if reply.finish_reason == "length":
         return {**message, **assistant(None, [ToolCall("", next(iter(tools)), text)])}
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return message
+    value = parse_json(text)
     entries = value.get("calls", [value]) if isinstance(value, dict) else value
     if not isinstance(entries, list) or not entries or not all(map(_is_call, entries)):
         return message

@@ -24,7 +24,7 @@ from ..events import (
     ToolAbandoned,
     ToolRetried,
 )
-from ..extend import Message, Part, Reply, Request, mask, mask_data
+from ..extend import Message, Part, Reply, Request, mask, mask_data, parse_json
 from . import names
 from .api import context as otel_context
 from .api import trace
@@ -215,10 +215,7 @@ def _items(content: Iterable[Any]) -> Iterator[Part]:
 
 
 def _load(arguments: str) -> Any:
-    try:
-        data = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
+    data = parse_json(arguments)
     return arguments if _is_deeper(data, MAX_ARGUMENT_LEVELS) else data
 
 

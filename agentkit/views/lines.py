@@ -15,6 +15,7 @@ from ..core.flow import Event
 from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import ToolCall, Usage, remove_delimiters, text_of
 from ..core.pending import escape_unprintable
+from ..core.portable import parse_json
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunFinished, RunStarted, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted
@@ -194,10 +195,7 @@ def _notice_lines(event: Event) -> Iterator[Line]:
 
 def format_call(call: ToolCall) -> str:
     """Return a call in the form `add(a=2, b=3)`."""
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        arguments = None
+    arguments = parse_json(call.arguments)
     if not isinstance(arguments, dict):
         return f"{call.name}({call.arguments})"
     pairs = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())

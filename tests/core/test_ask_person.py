@@ -62,6 +62,11 @@ def test_words_of_consent_allow_and_other_words_are_the_reason_of_a_refusal(ente
     assert [answers[one].decision for one in "12"] == [decision] * 2
 
 
+@pytest.mark.parametrize("given", ["[1, 2", "[" * 100_000])
+def test_arguments_that_are_no_json_are_shown_as_text(given):
+    assert f'arguments: "{given[:1_000]}' in describe_call(ToolCall("1", "f", given))
+
+
 def test_a_long_argument_is_truncated_with_a_note():
     text = describe_call(ToolCall("1", "f", json.dumps({"a": "x" * 50_000 + "; rm -r /", "b": "end"})))
     assert len(text) < 11_000

@@ -189,6 +189,12 @@ def test_a_truncated_reply_is_asked_for_again_and_not_continued(world):
     ]
 
 
+def test_a_reply_that_is_nested_too_deeply_to_read_is_asked_for_again(world):
+    deep = "[" * 100_000
+    agent = JsonAgent(price_of, model=ScriptedModel(deep, TEA, DONE), tool_mode="schema")
+    assert world.run(agent, "?").answer == "3.50 euros"
+
+
 def test_an_answer_of_a_type_is_validated(world):
     text = write(("final_answer", {"item": "tea", "parts": []}))
     agent = JsonAgent(price_of, model=ScriptedModel(write(("final_answer", {})), text), answer=Line, tool_mode="schema")

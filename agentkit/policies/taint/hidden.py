@@ -40,7 +40,7 @@ from ...core.messages import (
     text_of,
 )
 from ...core.pending import UntrustedValue, digest_call
-from ...core.portable import truncate
+from ...core.portable import parse_json, truncate
 from ...engine.model import AskModel
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools
@@ -294,12 +294,7 @@ def replace_quotes(text: str, hidden: str, name: str) -> str:
 
 def _read(text: str) -> Any:
     """Return the JSON value of a result that is an object or a list, else the text."""
-    if text[:1] in ("{", "["):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            return text
-    return text
+    return parse_json(text) if text[:1] in ("{", "[") else text
 
 
 REVEAL = "reveal_result"

@@ -31,7 +31,7 @@ from ...core.messages import (
     tool_names,
 )
 from ...core.pending import UntrustedValue
-from ...core.portable import truncate
+from ...core.portable import parse_json, truncate
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.json_tool import JsonTool
 from ...tools.roles import find_role, may_have_effect
@@ -162,10 +162,7 @@ def iterate_values(arguments: str, schema: Mapping[str, Any]) -> Iterator[tuple[
     Booleans and null need none.  Neither do the names of a tool's own parameters and fields, and a parameter's own
     choices and defaults.
     """
-    try:
-        data = json.loads(arguments)
-    except ValueError:  # in a history from elsewhere
-        data = {"arguments": arguments}
+    data = parse_json(arguments)  # a text in a history from elsewhere
     if not isinstance(data, dict):
         data = {"arguments": data}
     own: Mapping[str, Any] = schema.get("properties", {})

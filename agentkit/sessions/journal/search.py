@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from ...core.errors import DefinitionError
 from ...core.masking import mask
 from ...core.messages import Message, calls_of, text_of
+from ...core.portable import parse_json
 from ..records import DAMAGE
 
 MAX_INDEXED_CHARS = 100_000
@@ -77,15 +78,8 @@ def searchable_text(body: str) -> str:
 
 def _text(message: Message) -> str:
     """Return the text of a message, and the values in its calls, the answer's among them."""
-    calls = [" ".join(_leaves(_read(call.arguments))) for call in calls_of(message)]
+    calls = [" ".join(_leaves(parse_json(call.arguments))) for call in calls_of(message)]
     return "\n".join(filter(None, [text_of(message), *calls]))
-
-
-def _read(arguments: str) -> Any:
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
 
 
 def _leaves(value: Any) -> Iterator[str]:

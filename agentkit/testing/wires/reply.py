@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.portable import Json as Json
+from ...core.portable import parse_json
 from ...core.portable import split_words as split_words
 
 SCRIPTED_INPUT_TOKENS = 10
@@ -43,10 +44,7 @@ def to_text(arguments: Any) -> str:
 
 def to_object(arguments: Any) -> Any:
     """Return arguments as an object; invalid JSON is returned as text, as providers do that pass it on."""
-    try:
-        return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        return arguments
+    return parse_json(arguments) if isinstance(arguments, str) else arguments
 
 
 def read_tokens(reply: Json) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from ...core.errors import DefinitionError, ToolError
-from ...core.portable import find_free_name
+from ...core.portable import find_free_name, parse_json
 from ...schemas import JsonSchema, unknown_name_error
 from ...schemas.models import RawSchema
 from ..definition import Definition
@@ -335,10 +335,7 @@ def _read(answer: Response) -> Any:
     if not answer.body:
         return {"status": answer.status}
     if "json" in answer.media_type and not answer.is_cut:
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
+        return parse_json(text)
     return text if is_text else answer.body
 
 

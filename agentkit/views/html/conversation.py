@@ -13,6 +13,7 @@ from typing import Any
 
 from ...core.messages import is_delimited, remove_delimiters
 from ...core.parts import Audio, Document, Image, data_url_of, describe_part, parts_of, read_part
+from ...core.portable import parse_json
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.final_answer import FINAL_ANSWER
 from ...tools.results.tables import parse_table
@@ -179,7 +180,7 @@ class MessageList:
 
     def _call(self, call: Data, result: Data | None, span: Data, anchor: str, is_last: bool) -> Html:
         name = call["function"]["name"]
-        arguments = span.get("raw") or _parse_json(call["function"]["arguments"])
+        arguments = span.get("raw") or _parse_data(call["function"]["arguments"])
         shown_result = self._result(result)
         with suppress(ValueError):
             if name == FINAL_ANSWER and content_of(result or {}) == ANSWER_RESULT:
@@ -282,17 +283,14 @@ def _request_rows(spans: Sequence[Data]) -> Iterator[Html]:
 def _parse_data(text: str) -> Any:
     """Return the data in a text that is a table or JSON, else the text."""
     if (table := parse_table(text)) is None or not table.rows or len({*table.columns}) < len(table.columns):
-        return _parse_json(text)
+        return _parse_data(text)
     rows: list[Any] = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return rows if table.row_count is not None else [*rows, text.rpartition("\n")[2]]
 
 
-def _parse_json(text: str) -> Any:
+def _parse_data(text: str) -> Any:
     """Return the data in a text that is a JSON object or list, else the text."""
-    try:
-        return json.loads(text) if text.lstrip()[:1] in ("{", "[") else text
-    except (ValueError, RecursionError):
-        return text
+    return parse_json(text) if text.lstrip()[:1] in ("{", "[") else text
 
 
 def _is_user(message: Data) -> bool:
