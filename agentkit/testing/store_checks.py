@@ -12,6 +12,7 @@ from ..sessions.journal.store import ConversationBusy, JournalError, Lease, Leas
 from ..sessions.records import (
     ConversationCut,
     ConversationNamed,
+    ConversationTagged,
     ConversationTitled,
     MessageWritten,
     Record,
@@ -99,6 +100,8 @@ def whole_run(key: int) -> list[Record]:
         ConversationNamed(f"name {key}", key),
         ConversationTitled("A first title", key),
         ConversationTitled("Ada's refund \u00fc", key),
+        ConversationTagged("first", key),
+        ConversationTagged("refund 2026", key),
         MessageWritten(0, '{"role":"system","content":"Be brief."}', key),
         MessageWritten(1, '{"role":"user","content":"Go \\u2028 \\u00fc \\u0000"}', key),
         StepBegun(1, "", "model", None, 7, 1.5, **of_first),
@@ -144,6 +147,7 @@ def check_records(store: Store, make_store: MakeStore) -> None:
             promise(new.read_texts() == old.read_texts(), f"the texts are returned, but for removed ones{where}")
             promise((new.state, new.name) == (old.state, old.name), f"the last state and the name are returned{where}")
             promise(new.title == old.title, f"the last title is returned{where}")
+            promise(new.tags == old.tags, f"the last tags are returned{where}")
             promise({**found.steps} == {**expected.steps}, f"the steps are returned, but for withdrawn ones{where}")
             promise(found.setups == expected.setups, f"the setups are returned{where}")
             listed = {
@@ -181,6 +185,7 @@ def check_runs(store: Store, make_store: MakeStore) -> None:  # noqa: ARG001
     store.append([RunConcluded("finished", '{"answer":1}', 2.0, 1, branch.run, branch.conversation)])
     known = {record.run for record in records}
     everything = [run for run in store.runs() if run.id in known]
+    promise(len(everything) == len(known), "all runs are listed")
     for wanted in (
         RunFilter(ids=[outer.run, later.run]),
         RunFilter(ids=[]),

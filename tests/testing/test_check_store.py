@@ -1,5 +1,6 @@
 """A store of a program's own: `check_store` names the promise that it breaks, and a journal works in one that holds."""
 
+import inspect
 import time
 from importlib.util import module_from_spec, spec_from_file_location
 
@@ -8,7 +9,7 @@ from journaled_runs import ADD, agent_of, resume, stop_run
 from sources import ROOT
 
 from agentkit import JsonAgent, Session, tool
-from agentkit.extend import ConversationCut, Lease, StepWithdrawn, TextStored
+from agentkit.extend import ConversationCut, ConversationTagged, ConversationTitled, Lease, StepWithdrawn, TextStored
 from agentkit.journal import JournalError, delete, export, fork, prune, runs, show
 from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.sessions.journal.sqlite import SqliteStore
@@ -18,6 +19,7 @@ _SPEC = spec_from_file_location("own_store", ROOT / "examples" / "own_store.py")
 own_store = module_from_spec(_SPEC)
 _SPEC.loader.exec_module(own_store)
 SECONDS = 0.5
+MAX_STORE_LINES = 150
 
 
 class OnePerRecord(own_store.FolderStore):
@@ -61,6 +63,14 @@ class WithoutWithdrawals(Without):
     kind = StepWithdrawn
 
 
+class WithoutTitles(Without):
+    kind = ConversationTitled
+
+
+class WithoutTags(Without):
+    kind = ConversationTagged
+
+
 class Reversed(own_store.FolderStore):
     def records(self, *of, kinds=()):
         return reversed([*super().records(*of, kinds=kinds)])
@@ -89,11 +99,17 @@ BROKEN = {
     Without: "the last message of each place",
     WithoutTexts: "the texts are returned",
     WithoutWithdrawals: "the steps are returned",
+    WithoutTitles: "the last title",
+    WithoutTags: "the last tags",
     Reversed: "in an order that fold can read",
     Keeping: "remove removes a run",
     OldestFirst: "the newest first",
     Forgetful: "when the store is opened again",
 }
+
+
+def test_the_example_is_short():
+    assert len(inspect.getsource(own_store.FolderStore).splitlines()) <= MAX_STORE_LINES
 
 
 def test_a_store_that_holds_passes(tmp_path):
