@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -139,6 +139,22 @@ def parse_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def iterate_scalars(data: Any) -> Iterator[Any]:
+    """Yield the values in JSON data that are neither objects nor lists, at any depth."""
+    if isinstance(data, dict | list):
+        for entry in data.values() if isinstance(data, dict) else data:
+            yield from iterate_scalars(entry)
+    else:
+        yield data
+
+
+def copy_value(value: Any) -> Any:
+    """Return JSON data with new objects and lists; other values are shared."""
+    if isinstance(value, dict):
+        return {key: copy_value(entry) for key, entry in value.items()}
+    return [copy_value(entry) for entry in value] if isinstance(value, list) else value
 
 
 def to_canonical_text(arguments: str) -> str:

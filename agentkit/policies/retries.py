@@ -21,7 +21,7 @@ from typing import Any, get_args
 from ..core.errors import ModelError, ModelErrorKind, NoAnswer
 from ..core.flow import Emit, Flow, Hooks, Policy, Sleep, WarningEvent, around, ask, interpret
 from ..core.messages import Message, assistant, calls_of, text_of, user
-from ..core.portable import parse_json
+from ..core.portable import iterate_scalars, parse_json
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.final_answer import takes_text
@@ -347,7 +347,8 @@ def _is_echo(message: Message, request: Request, own: Sequence[str]) -> bool:
         return False
     texts = [text_of(message)]
     if calls:
-        texts = [text for call in calls if call.name == answer.name for text in _iter_texts(parse_json(call.arguments))]
+        given = [parse_json(call.arguments) for call in calls if call.name == answer.name]
+        texts = [text for text in iterate_scalars(given) if isinstance(text, str)]
     if not (texts := [text for text in texts if _is_long(text)]):
         return False
     described = [answer.description, *_iter_descriptions(answer.parameters)]
@@ -384,14 +385,6 @@ def _list_words(text: str) -> str:
     """Return the words of a text in lower case, with spaces around them, so that a part begins with a whole word."""
     words = re.findall(r"[^\W_]+", text.casefold())
     return f" {' '.join(words)} "
-
-
-def _iter_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _iter_texts(inner)
 
 
 def _iter_descriptions(schema: Any) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 from ..core.context import enclosing
 from ..core.errors import DefinitionError, RunError
 from ..core.pending import CallQuestions, InputRequired, Pending, Question
+from ..core.portable import format_value
 from ..schemas import JsonSchema
 from ..schemas.functions import build_type_schema, validate_value
 from ..schemas.walk import check_references, is_well_formed
@@ -91,9 +92,9 @@ def find_answer_problem(question: Question | Pending, value: Any) -> str:
 
 def describe_schema(schema: JsonSchema) -> str:
     """Return the form of an answer for a person: the schema, and an example."""
-    shown = json.dumps(schema, ensure_ascii=False)
-    shown = shown if len(shown) <= MAX_SCHEMA_CHARS else f"{shown[:MAX_SCHEMA_CHARS]}..."
-    return f"{shown}, for example {json.dumps(build_example(schema), ensure_ascii=False)}"
+    return (
+        f"{format_value(schema, MAX_SCHEMA_CHARS)}, for example {json.dumps(build_example(schema), ensure_ascii=False)}"
+    )
 
 
 def build_example(schema: JsonSchema) -> Any:

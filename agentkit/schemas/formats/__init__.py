@@ -6,9 +6,10 @@ outputs) and `plain`; the other files hold what several of them need.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ...core.errors import DefinitionError, suggest
+from ...core.portable import copy_value
 from .. import JsonSchema, inline
 from ..walk import collect_definitions
 from .anthropic import to_anthropic
@@ -55,7 +56,7 @@ def render(declaration: Declaration, format: str = "json", references: Reference
         rendering = to_format(replace(declaration, parameters=tidy(settled, losses)))
     except RecursionError as error:
         raise DefinitionError(f"the tool {declaration.name!r}: its schema is nested too deeply.") from error
-    return RenderedTool(_copy_parts(rendering.schema), (*losses, *rendering.losses), rendering.aliases)
+    return RenderedTool(copy_value(rendering.schema), (*losses, *rendering.losses), rendering.aliases)
 
 
 _REFERENCES: Mapping[str, Callable[[JsonSchema], JsonSchema]] = {"inline": inline, "keep": collect_definitions}
@@ -68,10 +69,3 @@ def find_format(name: str) -> Format:
         hint = suggest(known, FORMATS, then=f"Formats: {', '.join(FORMATS)}.")
         raise DefinitionError(f"no tool format {name!r}. {hint}")
     return FORMATS[known]
-
-
-def _copy_parts(value: Any) -> Any:
-    """Return a copy in which no two parts are the same object."""
-    if isinstance(value, dict):
-        return {key: _copy_parts(inner) for key, inner in value.items()}
-    return [_copy_parts(inner) for inner in value] if isinstance(value, list) else value

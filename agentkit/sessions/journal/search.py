@@ -3,14 +3,14 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ...core.errors import DefinitionError
 from ...core.masking import mask
 from ...core.messages import Message, calls_of, text_of
-from ...core.portable import parse_json
+from ...core.portable import iterate_scalars, parse_json
 from ..records import DAMAGE
 
 MAX_INDEXED_CHARS = 100_000
@@ -78,16 +78,9 @@ def searchable_text(body: str) -> str:
 
 def _text(message: Message) -> str:
     """Return the text of a message, and the values in its calls, the answer's among them."""
-    calls = [" ".join(_leaves(parse_json(call.arguments))) for call in calls_of(message)]
+    values = [iterate_scalars(parse_json(call.arguments)) for call in calls_of(message)]
+    calls = [" ".join(str(value) for value in given if value is not None) for given in values]
     return "\n".join(filter(None, [text_of(message), *calls]))
-
-
-def _leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for entry in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(entry)
-    elif value is not None:
-        yield str(value)
 
 
 def _plain(text: str) -> str:

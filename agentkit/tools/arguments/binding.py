@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from ...core.errors import ExceptionInfo
-from ...core.portable import truncate
+from ...core.portable import copy_value, truncate
 from ...schemas import JsonSchema
 from ..settings import RepairMode
 from .explain import explain_invalid_json, explain_problems, explain_wrong_type
-from .fixes import WRAPPER_KEYS, Repair, RepairTarget, copy_value, fix_nulls, repair_arguments, repair_in_place
+from .fixes import WRAPPER_KEYS, Repair, RepairTarget, fix_nulls, repair_arguments, repair_in_place
 from .json_text import InvalidJson, ParsedJson, is_strict_object, iter_not_finite, parse_lenient, parse_strict
 from .validation_errors import ArgumentProblem, find_schemas, list_problems, list_types
 

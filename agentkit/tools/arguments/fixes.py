@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from ...core.portable import format_value
+from ...core.portable import copy_value, format_value
 from ...schemas import JsonSchema
 from ...schemas.walk import Nodes
 from .json_text import InvalidJson, ValuePath, iter_not_finite, parse_lenient
@@ -213,13 +213,6 @@ def repair_in_place(given: dict[str, Any], target: RepairTarget, fixer: Fixer) -
             return None
         repairs += made
     return None
-
-
-def copy_value(value: Any) -> Any:
-    """Return the value with new objects and arrays; other values are shared."""
-    if isinstance(value, dict):
-        return {key: copy_value(item) for key, item in value.items()}
-    return [copy_value(item) for item in value] if isinstance(value, list) else value
 
 
 WRAPPER_KEYS = ("arguments", "args", "input", "parameters")

@@ -18,7 +18,7 @@ from zlib import crc32
 from ...core.masking import mask, mask_data
 from ...core.messages import Usage, remove_delimiters
 from ...core.pending import WAITS_TITLE, Pending, hint_at_answers, list_waiting, suggest_answers
-from ...core.portable import to_canonical_text
+from ...core.portable import to_canonical_text, truncate
 from ..history import Data
 from .conversation import MAX_PAGE_BYTES, MessageList, Turn, content_of, max_text_bytes, render_answer, render_turn
 from .markup import (
@@ -409,7 +409,6 @@ def escape_markdown(text: str) -> str:
 
 def code_span(text: str) -> str:
     """Return a span of code with exactly this text, truncated to `MAX_MARKDOWN_VALUE_CHARS`."""
-    line = " ".join(text.split())
-    line = f"{line[:MAX_MARKDOWN_VALUE_CHARS]}..." if len(line) > MAX_MARKDOWN_VALUE_CHARS else line
+    line = truncate(" ".join(text.split()), MAX_MARKDOWN_VALUE_CHARS)
     ticks = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     return f"{ticks} {line} {ticks}" if line else ""
