@@ -17,6 +17,7 @@ from agentkit import JsonAgent, ModelError, RunError, log
 from agentkit.agents import batch
 from agentkit.extend import AnswerPiece, AnswerWithdrawn
 from agentkit.testing import ScriptedModel, answer, call
+from agentkit.tools.results.tables import Table, format_table
 from agentkit.views import notebook
 from agentkit.views.html.markup import render_block, render_data
 
@@ -397,6 +398,15 @@ def test_rows_are_a_table_and_what_it_leaves_out_follows_as_json(monkeypatch):
     assert "10 more rows, and all as JSON" in many
     assert '"degrees": 29' in many
     assert "s3cr3t" not in many
+
+
+def test_a_result_that_the_model_read_as_a_table_is_a_table():
+    def cities() -> str:
+        """Lists cities."""
+        return format_table(Table(["city", "degrees"], ["", ""], [["Rome", 21], ["Oslo", 3]], 2))
+
+    result = JsonAgent(cities, model=ScriptedModel(call("cities"), answer("many"))).run("x")
+    assert "<tr><th>city</th><th>degrees</th></tr><tr><td>Rome</td><td>21</td></tr>" in result._repr_html_()
 
 
 @pytest.mark.parametrize("value", [[], [{}], [1, {"a": 1}], [{"a": 1}, {"b": 1}], [{"a": [1]}], {"a": 1}])

@@ -180,7 +180,7 @@ class MessageList:
 
     def _call(self, call: Data, result: Data | None, span: Data, anchor: str, is_last: bool) -> Html:
         name = call["function"]["name"]
-        arguments = span.get("raw") or _parse_data(call["function"]["arguments"])
+        arguments = span.get("raw") or _parse_json(call["function"]["arguments"])
         shown_result = self._result(result)
         with suppress(ValueError):
             if name == FINAL_ANSWER and content_of(result or {}) == ANSWER_RESULT:
@@ -283,12 +283,12 @@ def _request_rows(spans: Sequence[Data]) -> Iterator[Html]:
 def _parse_data(text: str) -> Any:
     """Return the data in a text that is a table or JSON, else the text."""
     if (table := parse_table(text)) is None or not table.rows or len({*table.columns}) < len(table.columns):
-        return _parse_data(text)
+        return _parse_json(text)
     rows: list[Any] = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return rows if table.row_count is not None else [*rows, text.rpartition("\n")[2]]
 
 
-def _parse_data(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Return the data in a text that is a JSON object or list, else the text."""
     return parse_json(text) if text.lstrip()[:1] in ("{", "[") else text
 
