@@ -62,7 +62,7 @@ from .options import (
     RunRequest,
     fork_request,
     make_request,
-    query_request,
+    read_user_query,
     replay_request,
     resume_request,
 )
@@ -286,19 +286,21 @@ class JsonAgent(Generic[T]):
 
     def run(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Answer `query` and return the answer with messages, usage and trace; see `__call__` for the arguments."""
-        return finish_run(self.spec, make_request(self, query, how))
+        return finish_run(self.spec, make_request(self, how), read_user_query(query, how.get("label")))
 
     async def arun(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Do `run` on the running event loop."""
-        return await afinish_run(self.spec, make_request(self, query, how))
+        return await afinish_run(self.spec, make_request(self, how), read_user_query(query, how.get("label")))
 
     def stream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Generator[Event, None, None]:
         """Answer `query` and yield the events as they happen; `RunFinished` with the result is the last one."""
-        return EventStream(stream_run(self.spec, make_request(self, query, how, stream=True)))
+        request = make_request(self, how, stream=True)
+        return EventStream(stream_run(self.spec, request, read_user_query(query, how.get("label"))))
 
     def astream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> AsyncGenerator[Event, None]:
         """Do `stream` on the running event loop."""
-        return AsyncEventStream(astream_run(self.spec, make_request(self, query, how, stream=True)))
+        request = make_request(self, how, stream=True)
+        return AsyncEventStream(astream_run(self.spec, request, read_user_query(query, how.get("label"))))
 
     def resume(self, run_id: str, **how: Unpack[ResumeOptions]) -> Result[T]:
         """Continue a stopped run of the journal as the agent's own conversation; a finished run returns its answer.
@@ -321,11 +323,11 @@ class JsonAgent(Generic[T]):
 
     def replay(self, path: str | os.PathLike[str], **how: Unpack[ReplayOptions]) -> Result[T]:
         """Repeat the run in a file, or with `journal=` of an id, without a model; raise `ReplayDiffers` otherwise."""
-        return finish_run(self.spec, replay_request(self.spec, path, how))
+        return finish_run(self.spec, *replay_request(self.spec, path, how))
 
     async def areplay(self, path: str | os.PathLike[str], **how: Unpack[ReplayOptions]) -> Result[T]:
         """Do `replay` on the running event loop."""
-        return await afinish_run(self.spec, replay_request(self.spec, path, how))
+        return await afinish_run(self.spec, *replay_request(self.spec, path, how))
 
     def map(self, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[T]]:
         """Answer many queries, each in a session of its own, on the background event loop or on `workers`.
@@ -365,11 +367,11 @@ class JsonAgent(Generic[T]):
                 "count_tokens: the model is a function of the run. Name one: count_tokens(..., model=...)"
             )
         counter = RequestCounter(self.choose_backend(how.get("model"))[0])
-        request = make_request(self, query, {**how, "model": counter, "dry_run": True})
+        request = make_request(self, {**how, "model": counter, "dry_run": True})
         settings = replace(self.spec.settings, telemetry=None, quota=None, retries=0)
         quiet = replace(self.spec, settings=settings, listeners=(), journal=None, backends=Backends({}))
         with suppress(ModelError):
-            finish_run(quiet, replace(request, journal=None))
+            finish_run(quiet, replace(request, journal=None), read_user_query(query, how.get("label")))
         most = join_limits(self.spec.settings.limits, how.get("limits"), {}).context_tokens
         return counter.count(has_query=query is not None, most=most)
 
@@ -460,7 +462,7 @@ def make_agent_tool(current: Callable[[], AgentSpec], name: str, description: st
         Args:
             query: The whole task, with all that must be known for it: nothing of this conversation is.
         """
-        return await _run_as_tool(current(), query_request(query, Session(), stream=run.stream, tool=name))
+        return await _run_as_tool(current(), RunRequest(Session(), stream=run.stream, tool=name), query)
 
     setattr(ask_agent, RUNS_AGENT, True)
     check_name(name, "agent.as_tool({!r})")
@@ -469,11 +471,11 @@ def make_agent_tool(current: Callable[[], AgentSpec], name: str, description: st
     return JsonTool(ask_agent, name=name, description=description, on_error="raise", timeout=None)
 
 
-async def _run_as_tool(spec: AgentSpec, request: RunRequest) -> Any:
+async def _run_as_tool(spec: AgentSpec, request: RunRequest, query: str) -> Any:
     """Return the answer of a run that is a tool call; raise `ToolError` if it has none."""
     result: Result[Any] | None = None
     try:
-        async with aclosing(astream_run(spec, request)) as events:
+        async with aclosing(astream_run(spec, request, read_user_query(query))) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     result = event.result
@@ -529,8 +531,8 @@ async def run_program(
         own_instruction=PROGRAM_INSTRUCTION,
         program_of=outer.messages,
     )
-    request = query_request(query, session, tool=run.call.name)
-    answer: str = await _run_as_tool(programmed, replace(request, model=_NoModel(), outer=outer, state=run.state))
+    request = RunRequest(session, model=_NoModel(), tool=run.call.name, outer=outer, state=run.state)
+    answer: str = await _run_as_tool(programmed, request, query)
     run.inbox.extend(message for message in session.messages[2:] if message["role"] == "user")
     return answer
 

@@ -19,7 +19,7 @@ from ..sessions.session import Session
 from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
 from .map_batches import Batch, map_in_batches
-from .options import RunRequest, check_names, query_request
+from .options import RunRequest, UserQuery, check_names, read_user_query
 from .runner import astream_run
 from .spec import Agent, AgentSpec
 
@@ -100,8 +100,8 @@ async def collect_outcomes(agent: Agent, queries: Queries, **how: Unpack[MapOpti
             listed = [query async for query in _iterate(queries)]
             settings = batch if isinstance(batch, Batch) else Batch()
 
-            async def run(spec: AgentSpec, request: RunRequest) -> Result[Any] | BaseException:
-                outcome = await _finish(spec, request)
+            async def run(spec: AgentSpec, request: RunRequest, query: UserQuery | None) -> Result[Any] | BaseException:
+                outcome = await _finish(spec, request, query)
                 bar.advance(failed=isinstance(outcome, BaseException))
                 return outcome
 
@@ -222,16 +222,16 @@ async def _next(waiting: AsyncGenerator[E, None]) -> E | None:
 
 async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
     try:
-        request = query_request(query, Session())
+        asked = read_user_query(query)
     except Exception as error:
         return error
-    return await _finish(agent.spec, request)
+    return await _finish(agent.spec, RunRequest(Session()), asked)
 
 
-async def _finish(spec: AgentSpec, request: RunRequest) -> Result[Any] | BaseException:
+async def _finish(spec: AgentSpec, request: RunRequest, query: UserQuery | None) -> Result[Any] | BaseException:
     """Return the outcome of a run; an interrupt is returned too, because asyncio would stop the loop with it."""
     try:
-        async with aclosing(astream_run(spec, request)) as events:
+        async with aclosing(astream_run(spec, request, query)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     return event.result

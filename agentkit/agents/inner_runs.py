@@ -28,7 +28,7 @@ from ..sessions.journal.run_info import RunInfo, read_setup
 from ..sessions.journal.store import JournalError
 from ..sessions.journal.writer import JournaledConversation, JournalWriter, StoredAnswer
 from ..sessions.session import Session
-from .options import RunRequest
+from .options import RunRequest, UserQuery
 from .spec import AgentSpec
 
 ADOPTED = ("messages", "usage", "cut", "inbox", "inputs", "handed", "session_state", "model", "journaled", "_own")
@@ -36,8 +36,10 @@ ADOPTED = ("messages", "usage", "cut", "inbox", "inputs", "handed", "session_sta
 
 
 @contextmanager
-def nest(spec: AgentSpec, request: RunRequest) -> Iterator[RunRequest]:
-    """Yield the request as part of the enclosing run.
+def nest(
+    spec: AgentSpec, request: RunRequest, query: UserQuery | None
+) -> Iterator[tuple[RunRequest, UserQuery | None]]:
+    """Yield the request and the query as parts of the enclosing run; None for the query of a run that continues.
 
     A run that begins outside of a tool call, replays a recording or has no query of its own is not changed.
 
@@ -46,13 +48,12 @@ def nest(spec: AgentSpec, request: RunRequest) -> Iterator[RunRequest]:
     """
     parent = enclosing(ParentCall)
     session = request.session
-    is_own = request.query is None or request.replay is not None
-    if parent is None or is_own or session._busy.locked():
-        yield request
+    if query is None or parent is None or request.replay is not None or session._busy.locked():
+        yield request, query
         return
-    inner = InnerRun.open(spec, request, parent)
+    inner = InnerRun.open(spec, request, query, parent)
     try:
-        yield inner.request
+        yield inner.request, inner.query
     except Paused as error:
         if not inner.can_pause:
             raise
@@ -65,33 +66,36 @@ def nest(spec: AgentSpec, request: RunRequest) -> Iterator[RunRequest]:
 
 @dataclass(eq=False)
 class InnerRun:
-    """A run inside the call `parent`; `key` is its id, and `request` the request that begins or continues it."""
+    """A run inside the call `parent`, with the id `key`.
+
+    `request` begins or continues it, `query` is what it is asked if it begins, and `text` what it was asked.
+    """
 
     name: str
     key: str
-    query: str
+    text: str
     parent: ParentCall
     inputs: PendingInputs
     can_pause: bool
     request: RunRequest
+    query: UserQuery | None
 
     @classmethod
-    def open(cls, spec: AgentSpec, request: RunRequest, parent: ParentCall) -> "InnerRun":
+    def open(cls, spec: AgentSpec, request: RunRequest, query: UserQuery, parent: ParentCall) -> "InnerRun":
         """Return the run as it begins, or as it continues where it stopped."""
         waiting = (enclosing(Respondent) or NO_RESPONDENT).inputs
         outer = enclosing(JournalWriter)
         inputs = PendingInputs() if waiting is None else waiting
-        query = request.query or ""
-        key = parent.call.id if request.tool else _claim(spec, query, parent, inputs, outer)
+        key = parent.call.id if request.tool else _claim(spec, query.text, parent, inputs, outer)
         name = request.tool or parent.call.name
         can_pause = waiting is not None
-        inner = cls(name, key, query, parent, inputs, can_pause, request)
-        inner.request = replace(inner._continue(outer), report=inner.report)
+        inner = cls(name, key, query.text, parent, inputs, can_pause, request, query)
+        inner.request = replace(request, report=inner.report)
+        inner._attach(outer)
         return inner
 
-    def _continue(self, writer: JournalWriter | None) -> RunRequest:
-        """Return the request that continues the run; the given one, with the journal attached, if it is new."""
-        request = self.request
+    def _attach(self, writer: JournalWriter | None) -> None:
+        """Attach the journal to the session, and continue the run if it has begun before."""
         session = self.request.session
         found: Session | None = self.inputs.nested.pop(self.key, None)
         if writer is not None and session.journaled is None and (found is None or found.journaled is None):
@@ -100,19 +104,23 @@ class InnerRun:
             calls = tuple(ToolCall(*entry) for entry in stored["calls"])
             ended = RunInfo("", answer=stored["value"], stopped=stored["stopped"], steps=stored["steps"])
             answer = StoredAnswer(ended, calls)
-            return replace(request, query=None, message=None, session=Session([user(self.query)]), stored=answer)
+            self._continue(session=Session([user(self.text)]), stored=answer)
+            return
         if found is not None and found is not session:
             for name in ADOPTED:
                 setattr(session, name, getattr(found, name))
-        if request.outer is not None:
-            _share(request.outer, session)
+        if self.request.outer is not None:
+            _share(self.request.outer, session)
         if writer is not None and session.journaled is None:
             journal = writer.conversation.journal
-            written = set() if request.outer is None else {*session.cut.texts}  # the enclosing run writes those
+            written = set() if self.request.outer is None else {*session.cut.texts}  # the enclosing run writes those
             session.journaled = JournaledConversation(journal, origin=_origin(writer, self.key), cut=written)
-        if found is None or not found.messages:
-            return request
-        return replace(request, query=None, message=None, answers=self.inputs.take_inner(self.key, session.pending))
+        if found is not None and found.messages:
+            self._continue(answers=self.inputs.take_inner(self.key, session.pending))
+
+    def _continue(self, **how: Any) -> None:
+        self.query = None
+        self.request = replace(self.request, **how)
 
     def report(self, event: Event) -> None:
         """Emit an event of the run in the enclosing run, and store its answer."""
@@ -128,7 +136,7 @@ class InnerRun:
         """
         session = self.request.session
         stored = self.inputs.inner_answers.get(self.key)
-        outer = enclosing(EnclosingCall) if self.request.query is None else None
+        outer = enclosing(EnclosingCall) if self.query is None else None
         if outer is not None:  # a run that only repeats its answer does not label what it had read
             read = Label.from_dict(stored["label"]) if stored else Origins(session.messages, outer).whole_label
             outer.origin.add(read)
@@ -139,7 +147,7 @@ class InnerRun:
     def _call(self) -> ToolCall:
         if self.request.tool:
             return self.parent.call
-        return ToolCall(self.key, self.name, json.dumps({"query": self.query}, ensure_ascii=False))
+        return ToolCall(self.key, self.name, json.dumps({"query": self.text}, ensure_ascii=False))
 
     def pause(self, error: Paused) -> InnerPaused:
         """Store the session for the enclosing run to continue; return the exception that pauses that run."""

@@ -37,10 +37,10 @@ from ..sessions.records import (
 )
 from ..sessions.session import Session
 from .backends import is_model_selector
-from .options import RunRequest, query_request
+from .options import RunRequest, UserQuery, read_user_query
 from .spec import Agent, AgentSpec
 
-RunOne: TypeAlias = Callable[[AgentSpec, RunRequest], Any]
+RunOne: TypeAlias = Callable[[AgentSpec, RunRequest, UserQuery | None], Any]
 """Runs a request and returns its result, or the exception that ended it."""
 RUNS_STARTING = 16
 """Runs that are read from the journal at a time."""
@@ -134,10 +134,10 @@ async def map_in_batches(
 
         async def answer(place: int, query: Query) -> Any:
             try:
-                make = partial(_make_request, journal, log.run, place, query, is_begun=log.name_run(place) in begun)
+                make = partial(_begin_run, journal, log.run, place, query, is_begun=log.name_run(place) in begun)
                 async with starting:
-                    request = await run_in_thread(make)
-                outcome = await run(spec, replace(request, model=model))
+                    session, asked = await run_in_thread(make)
+                outcome = await run(spec, RunRequest(session, model=model), asked)
             except Exception as error:
                 return error
             else:
@@ -184,25 +184,27 @@ def _without_rates(spec: AgentSpec) -> AgentSpec:
 def _content_of(query: Query) -> Any:
     """Return the content of the user message of a query; None for one that is no query, whose run fails."""
     try:
-        message = query_request(query, Session()).message
+        asked = read_user_query(query)
     except Exception:
         return None
-    return message["content"] if message else None
+    return asked.message["content"] if asked else None
 
 
 def _digest_of(text: str) -> str:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def _make_request(journal: Journal, outer: str, place: int, query: Query, *, is_begun: bool) -> RunRequest:
-    """Return the request that begins or continues the run of a query."""
+def _begin_run(
+    journal: Journal, outer: str, place: int, query: Query, *, is_begun: bool
+) -> tuple[Session, UserQuery | None]:
+    """Return the session that begins or continues the run of a query, and the query of one that begins."""
     name = f"{outer}-{place}"
     if is_begun:
-        return RunRequest(None, Session.resumed(name, journal))
+        return Session.resumed(name, journal), None
     kept = JournaledConversation(journal, origin=f"{outer}/{place}", next_run=name)
     session = Session()
     session.journaled = kept
-    return query_request(query, session)
+    return session, read_user_query(query)
 
 
 @dataclass(eq=False)

@@ -38,14 +38,12 @@ ModelChoice: TypeAlias = str | Model | None
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """The query of a run (None: continue where the session stopped) and its options; `query_request` makes one.
+    """How one run is made: its session and its options; what it is asked travels beside it.
 
-    `settings` are the `RunSettings` among the options.  `message` is the query as a user message, with its label.
+    `settings` are the `RunSettings` among the options.
     """
 
-    query: str | None
     session: Session
-    message: Message | None = None
     stream: bool = False
     model: ModelChoice = None
     journal: JournalLocation = None
@@ -149,7 +147,7 @@ _AGENT_OPTIONS = {option.name for option in fields(Settings)}
 _AGENT_OPTIONS |= {"max_steps", "tools", "description", "answer", "fallback_models", "handoffs", "extensions"}
 
 
-def make_request(agent: Agent, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+def make_request(agent: Agent, how: RunOptions, *, stream: bool = False) -> RunRequest:
     """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
     if how:
         check_names("run", how, RunOptions.__optional_keys__)
@@ -164,39 +162,44 @@ def make_request(agent: Agent, query: Query | None, how: RunOptions, *, stream: 
         raise RunError("the session is that of a dry run, it cannot be resumed. Run the query without dry_run=True")
     if is_dry:
         session = replace(Session.from_dict(deepcopy(session.as_dict())), is_dry=True)
-    request = query_request(query, session, how.get("label"), stream=stream)
     if not how:
-        return request
+        return RunRequest(session, stream=stream)
     given: dict[str, Any] = {name: how.get(name) for name in ("model", "record")}
     given["is_dry"] = is_dry
     given["answers"] = join_given(how.get("approvals"), how.get("answers"))
     journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
-    return replace(request, journal=journal, settings=_settings_of(how), **given)
+    return RunRequest(session, stream=stream, journal=journal, settings=_settings_of(how), **given)
 
 
-def query_request(
-    query: Query | None, session: Session, label: Label | None = None, *, stream: bool = False, tool: str = ""
-) -> RunRequest:
-    """Return the request for a query without further options; without a query the session continues.
+@dataclass(frozen=True, slots=True)
+class UserQuery:
+    """What a run is asked: the query as a text, and as the user message with its label."""
+
+    text: str
+    message: Message
+
+
+def read_user_query(query: Query | None, label: Label | None = None) -> UserQuery | None:
+    """Return a query as the run takes it; None without one, where the session continues.
 
     Args:
         query: The query.
-        session: The conversation.
         label: The label of the query; default: the user's, or that of the arguments of the call that encloses the run.
-        stream: Whether the model is asked for deltas.
-        tool: The name of the tool that the agent is, where the run is such a call.
 
     Raises:
         RunError: The query is empty, or not a text.
     """
     if query is None:
-        return RunRequest(None, session, stream=stream, tool=tool)
+        return None
     text, content = (query, None) if isinstance(query, str) else read_query(_with_tables(query))
     if not isinstance(text, str) or not text.strip():
         raise _query_error(text)
+    return _label_query(text, content or text.strip(), label)
+
+
+def _label_query(text: str, content: Any, label: Label | None = None) -> UserQuery:
     outer = enclosing(EnclosingCall)
-    message = with_label(user(content or text.strip()), label or (outer.origin.inputs if outer else USER))
-    return RunRequest(text, session, message, stream=stream, tool=tool)
+    return UserQuery(text, with_label(user(content), label or (outer.origin.inputs if outer else USER)))
 
 
 def _with_tables(query: Any) -> Any:
@@ -245,8 +248,8 @@ def fork_request(spec: AgentSpec, run_id: str, step: int, how: ForkOptions) -> t
     return change_last(spec, request.session.handed, branch), request
 
 
-def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
-    """Return the request that repeats a recorded run, in a copy of the conversation that it began with."""
+def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOptions) -> tuple[RunRequest, UserQuery]:
+    """Return the request that repeats a recorded run in a copy of its conversation, and the run's query."""
     check_names("replay", how, ReplayOptions.__optional_keys__)
     journal = how.get("journal")
     recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
@@ -262,9 +265,8 @@ def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOpt
     session.model = str(begin.get("model", ""))
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
     replay = Replay(recording, session.messages, spec.tools, session.session_state, **settings)
-    request = query_request(query, session, stream=begin["stream"])
-    message = {**(request.message or {}), "content": begin.get("content") or query}
-    return replace(request, message=message, replay=replay)
+    asked = _label_query(query, begin.get("content") or query)
+    return RunRequest(session, stream=begin["stream"], replay=replay), asked
 
 
 def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> None:
@@ -287,7 +289,7 @@ def _continue_run(run_id: str, journal: Journal, how: ResumeOptions) -> RunReque
     session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
     settings = _settings_of(how)
     answers = join_given(how.get("approvals"), how.get("answers"))
-    return RunRequest(None, session, model=how.get("model"), settings=settings, answers=answers)
+    return RunRequest(session, model=how.get("model"), settings=settings, answers=answers)
 
 
 def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:

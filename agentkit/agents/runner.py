@@ -44,7 +44,7 @@ from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
 from .inner_runs import nest
 from .instruments import ObservedRun, RunObserver, find_instrument
-from .options import ModelChoice, RunRequest
+from .options import ModelChoice, RunRequest, UserQuery
 from .pipeline import build_flow, make_context
 from .run_state import Run
 from .spec import AgentSpec
@@ -52,11 +52,11 @@ from .spec import AgentSpec
 T = TypeVar("T")
 
 
-def stream_run(spec: AgentSpec, request: RunRequest) -> Generator[Event, None, None]:
+def stream_run(spec: AgentSpec, request: RunRequest, query: UserQuery | None = None) -> Generator[Event, None, None]:
     """Run an agent, blocking; yield the events, `RunFinished` last."""
     with (
-        nest(spec, request) as request,
-        prepare(spec, request) as (run, flow),
+        nest(spec, request, query) as (request, query),
+        prepare(spec, request, query) as (run, flow),
         closing_toolsets(run.toolsets),
         closing(iter(drive(flow))) as steps,
     ):
@@ -64,14 +64,16 @@ def stream_run(spec: AgentSpec, request: RunRequest) -> Generator[Event, None, N
             yield from run.watch(event)
 
 
-async def astream_run(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[Event, None]:
+async def astream_run(
+    spec: AgentSpec, request: RunRequest, query: UserQuery | None = None
+) -> AsyncGenerator[Event, None]:
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
     check_event_loop("agent.run, query")
     if spec.settings.tool_thread == "caller":
         raise DefinitionError(CALLER_IN_ASYNC_RUN)
     await request.session.wait_until_free()
-    with nest(spec, request) as request:
-        async with aprepare(spec, request) as (run, flow), aclosing_toolsets(run.toolsets):
+    with nest(spec, request, query) as (request, query):
+        async with aprepare(spec, request, query) as (run, flow), aclosing_toolsets(run.toolsets):
             stopper = _TaskStopper(run.cancellation)
             async with aclosing(adrive(flow)) as steps:
                 while isinstance(event := await stopper.next_event(steps), Event):
@@ -220,21 +222,21 @@ class _TaskStopper:
             self._task.cancel()
 
 
-def finish_run(spec: AgentSpec, request: RunRequest) -> Result[Any]:
+def finish_run(spec: AgentSpec, request: RunRequest, query: UserQuery | None = None) -> Result[Any]:
     """Run an agent, blocking, and return its result."""
     last: Event | None = None
     with _cell() as show:
-        for last in stream_run(spec, request):
+        for last in stream_run(spec, request, query):
             if show is not None:
                 show(last)
     return _result_of(last)
 
 
-async def afinish_run(spec: AgentSpec, request: RunRequest) -> Result[Any]:
+async def afinish_run(spec: AgentSpec, request: RunRequest, query: UserQuery | None = None) -> Result[Any]:
     """Run an agent on the running event loop and return its result."""
     last: Event | None = None
     with _cell() as show:
-        async with aclosing(astream_run(spec, request)) as happening:
+        async with aclosing(astream_run(spec, request, query)) as happening:
             async for last in happening:
                 if show is not None:
                     show(last)
@@ -252,23 +254,23 @@ def _result_of(event: Event | None) -> Result[Any]:
 
 
 @contextmanager
-def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[None]]]:
+def prepare(spec: AgentSpec, request: RunRequest, query: UserQuery | None) -> Iterator[tuple[Run, Flow[None]]]:
     """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
     check_main()
-    request = replace(request, query=request.query.strip() if request.query else None)
+    asked = None if query is None else query.text.strip()
     spec = spec.for_run(request.settings)
     session = request.session
     run = Run("", session.messages, spec.listeners, state={} if request.state is None else request.state)
-    continues = request.query is None or request.replay is not None
+    continues = query is None or request.replay is not None
     spec, chosen = _choose_model(spec, run, request, request.model, continues=continues)
     backend, note = spec.backends.choose(request.model, spec.fixed_model)
     run.model = backend.name
-    if request.query is None and session.handed:  # another agent has the conversation, and writes its own
+    if query is None and session.handed:  # another agent has the conversation, and writes its own
         instruction = _written_instruction(session)
     else:
         instruction = _instruct(spec, run, request, backend, continues=continues)
-    turn = session.turn(instruction, request.message, request.answers, model=chosen)
-    with run.reporting_end(), turn, _persist(spec, request, run) as policies:
+    turn = session.turn(instruction, None if query is None else query.message, request.answers, model=chosen)
+    with run.reporting_end(), turn, _persist(spec, request, run, asked) as policies:
         run.cancellation = session.cancellation
         run.handed = [*session.handed]
         before = session.usage if session.journaled is None else session.journaled.base
@@ -277,9 +279,9 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
             policies = (*policies, observer.policy)
         if request.report is not None:
             run.listeners = (*run.listeners, request.report)
-        begun = RunStarted(request.query or "", backend.name, note, run.run_id)
+        begun = RunStarted(asked or "", backend.name, note, run.run_id)
         try:
-            yield run, _run_flow(spec, run, request, backend, begun, policies)
+            yield run, _run_flow(spec, run, request, backend, begun, policies, continues=query is None)
         except RunError as error:
             run.fail(error)
             raise
@@ -288,9 +290,11 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
 
 
 @asynccontextmanager
-async def aprepare(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
+async def aprepare(
+    spec: AgentSpec, request: RunRequest, query: UserQuery | None
+) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
     """Do `prepare` without blocking the event loop: a journal is opened and closed in a thread."""
-    manager = prepare(spec, request)
+    manager = prepare(spec, request, query)
     if request.journal is None and spec.journal is None and request.session.journaled is None:
         with manager as begun:
             yield begun
@@ -341,10 +345,17 @@ def _observe(spec: AgentSpec, session: Session, run_id: str) -> RunObserver | No
 
 
 def _run_flow(
-    spec: AgentSpec, run: Run, request: RunRequest, backend: Model, begun: RunStarted, policies: tuple[Policy, ...]
+    spec: AgentSpec,
+    run: Run,
+    request: RunRequest,
+    backend: Model,
+    begun: RunStarted,
+    policies: tuple[Policy, ...],
+    *,
+    continues: bool,
 ) -> Flow[None]:
     yield from ask(Emit(begun))
-    flow_of = partial(_agent_flow, spec, run, request, backend, len(run.handed))
+    flow_of = partial(_agent_flow, spec, run, request, backend, len(run.handed), continues)
     has_handoffs = spec.handoffs or request.session.handed
     flow = run_handoffs(spec, request.session, flow_of) if has_handoffs else flow_of(spec)
     answer = yield from apply_policies(flow, policies)
@@ -353,7 +364,7 @@ def _run_flow(
 
 
 def _agent_flow(
-    first: AgentSpec, run: Run, request: RunRequest, backend: Model, begun: int, spec: AgentSpec
+    first: AgentSpec, run: Run, request: RunRequest, backend: Model, begun: int, continues: bool, spec: AgentSpec
 ) -> Flow[Answer]:
     """Return the flow of one agent; `backend` was chosen for the first one, and the run began after `begun` hand-offs.
 
@@ -363,13 +374,12 @@ def _agent_flow(
         spec = spec.for_run(request.settings)
         is_first = len(request.session.handed) == begun
         model = request.model if is_first else None
-        continues = request.query is None and is_first
-        spec, request.session.model = _choose_model(spec, run, request, model, continues=continues)
+        spec, request.session.model = _choose_model(spec, run, request, model, continues=continues and is_first)
         backend, _ = spec.backends.choose(model, spec.fixed_model)
     session = request.session
     if session.handed:
-        continues = request.query is None and len(session.handed) == begun
-        session.messages[0] = system(_instruct(spec, run, request, backend, continues=continues))
+        is_first = len(session.handed) == begun
+        session.messages[0] = system(_instruct(spec, run, request, backend, continues=continues and is_first))
     run.model = backend.name
     journaled = request.session.journaled
     if stored := request.stored or (journaled.stored if journaled else None):
@@ -440,7 +450,7 @@ def _open_accounts(spec: AgentSpec, request: RunRequest, run: Run, stack: ExitSt
 
 
 @contextmanager
-def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
+def _persist(spec: AgentSpec, request: RunRequest, run: Run, query: str | None) -> Iterator[tuple[Policy, ...]]:
     """Yield the policies that record or replay a run; they belong outside of all others."""
     session = request.session
     place = None if request.is_dry else request.journal or spec.journal
@@ -454,14 +464,14 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
         elif conversation := session.journaled if place is None else conversation_in(session, place):
             if spec.journal and not request.journal:
                 stack.push(partial(_name_run, run))
-            if stored := conversation.stored if request.query is None else None:
+            if stored := conversation.stored if query is None else None:
                 run.run_id = stored.run.id
                 run.usage = stored.run.usage
                 run.steps = stored.run.steps
                 stack.callback(setattr, conversation, "stored", None)
             else:
                 setup = _setup(spec, session)
-                opened = open_journal(session, conversation, request.query, run.model, setup)
+                opened = open_journal(session, conversation, query, run.model, setup)
                 writer = stack.enter_context(opened)
                 stack.push(partial(_record_stop, writer))
                 writer.usage = lambda: run.usage
@@ -475,9 +485,7 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run) -> Iterator[tuple[P
             about = {"stream": request.stream, "settings": plain | {"limits": limits}}
             if session.session_state:
                 about["session_state"] = setup.session_state
-            recording = open_recording(
-                session, request.record, request.query, run.model, setup, run_id=run.run_id, about=about
-            )
+            recording = open_recording(session, request.record, query, run.model, setup, run_id=run.run_id, about=about)
             listener, written = stack.enter_context(recording)
             run.listeners = (*run.listeners, listener)
             policies += written
