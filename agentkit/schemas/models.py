@@ -218,7 +218,13 @@ def build_arguments(
     signature = signature_of(function)
     if not texts and (model := find_arguments_model(signature)) is not None:
         return ModelSchema(model, function)
+    if not texts and inspect.isclass(function) and issubclass(function, BaseModel):  # its constructor has no types
+        return ModelSchema(function, _keep)
     return FunctionSchema(function, texts, duplicates=duplicates, signature=signature)
+
+
+def _keep(instance: Any) -> Any:
+    return instance
 
 
 def name_of_model(model: type) -> str:

@@ -6,9 +6,9 @@ from typing import Annotated, Literal, NamedTuple, Optional, TypedDict
 import pytest
 from pydantic import BaseModel, Field, model_validator
 
-from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, ToolRegistry
+from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, ToolRegistry, call_function
 from agentkit.schemas import to_snake_case
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.definition import ToolExecutor
 
 
@@ -126,6 +126,18 @@ def test_a_validator_of_the_model_tells_the_model():
 
     info = JsonTool.from_model(RangeArgs, print).call_with_raw_arguments({"start": 5, "end": 1})
     assert "end lies before start" in info.message
+
+
+def test_a_pydantic_model_as_a_tool_has_the_types_of_its_fields_and_returns_its_instance(world):
+    tool = JsonTool(Range, description="Takes a range.")
+    assert tool.parameters["properties"] == {"start": {"type": "integer"}, "end": {"type": "integer"}}
+    problem = tool.call_with_raw_arguments('{"start": "one"}')
+    assert problem.message.startswith("start: input should be a valid integer")
+    assert "end lies before start" in tool.call_with_raw_arguments('{"start": 2, "end": 1}').message
+    model = ScriptedModel(call("get_weather", location="Rome"), answer("done"))
+    result = world.run(JsonAgent(GetWeatherArgs, model=model), "Go.")
+    assert result.calls[0].value == GetWeatherArgs(location="Rome")
+    assert call_function(GetWeatherArgs, '{"location": "Rome"}') == GetWeatherArgs(location="Rome")
 
 
 @pytest.mark.parametrize("wrong", [int, str, dict, object])
