@@ -260,14 +260,20 @@ def find_injected(parameter: inspect.Parameter, context: RunContext[Any]) -> Any
     if its annotation allows None.
 
     Raises:
-        DefinitionError: `deps` holds no value of the type for a parameter without a default, or more than one.
+        DefinitionError: `deps` holds no value of the type for a parameter without a default, or more than one; or is
+            missing for a `RunContext[T]`.
     """
     classes = _classes_to_inject(parameter.annotation)
-    if RunContext in classes:
-        return context
-    wanted = tuple(entry for entry in classes if entry is not NoneType)
     deps = context.deps
     has_default = parameter.default is not parameter.empty
+    if RunContext in classes:
+        if deps is None and not has_default and (needed := _deps_needed(parameter.annotation)) is not None:
+            name = getattr(needed, "__name__", str(needed))
+            raise DefinitionError(
+                f"deps: a tool's parameter is a RunContext[{name}], and `deps` is missing. {_pass_deps(name)}."
+            )
+        return context
+    wanted = tuple(entry for entry in classes if entry is not NoneType)
     if Any in wanted:
         return parameter.default if deps is None and has_default else deps
     if isinstance(deps, wanted):
@@ -280,10 +286,21 @@ def find_injected(parameter: inspect.Parameter, context: RunContext[Any]) -> Any
         name = " or ".join(getattr(entry, "__name__", str(entry)) for entry in wanted)
         raise DefinitionError(
             f"deps: expected exactly one {name} for a tool's parameter, found {len(found)}. "
-            f"Pass it as JsonAgent(..., deps=my_{name.split()[0].lower()}) or agent.run(query, deps=...), or pass an "
-            "object that has exactly one."
+            f"{_pass_deps(name)}, or pass an object that has exactly one."
         )
     return found[0]
+
+
+def _pass_deps(name: str) -> str:
+    return f"Pass it as JsonAgent(..., deps=my_{name.split()[0].lower()}) or agent.run(query, deps=...)"
+
+
+def _deps_needed(annotation: Any) -> Any:
+    """Return the type of `deps` in `RunContext[T]`; None where it may be missing."""
+    context = annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+    (wanted,) = get_args(context) if get_origin(context) is RunContext else (None,)
+    may_miss = wanted in (Any, None, NoneType) or isinstance(wanted, TypeVar) or NoneType in get_args(wanted)
+    return None if may_miss else wanted
 
 
 def _inside(annotation: Any) -> tuple[Any, ...]:

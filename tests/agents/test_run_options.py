@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from agentkit import DefinitionError, Injected, JsonAgent, LimitExceeded, Limits, Session, ToolCall
+from agentkit import DefinitionError, Injected, JsonAgent, LimitExceeded, Limits, RunContext, Session, ToolCall
 from agentkit.agents.options import Approved
 from agentkit.events import ModelAsked, RunFinished
 from agentkit.policies import Label, PersonAnswer, around, ask
@@ -35,6 +35,28 @@ def test_each_run_has_its_own_deps(world):
     results = [world.run(agent, "?", deps=deps, session=Session()) for deps in (User("Bob"), User("Eve"))]
     results.append(world.run(agent, "?", session=Session()))
     assert [result.calls[0].value for result in results] == ["Hello Bob", "Hello Eve", "Hello Ada"]
+
+
+def greet_by_context(run: RunContext[User]) -> str:
+    """Greets."""
+    return f"Hello {run.deps.name}"
+
+
+@pytest.mark.parametrize("function", [greet, greet_by_context])
+def test_deps_that_are_missing_are_a_mistake_of_the_developer_before_the_first_request(world, function):
+    model = ScriptedModel(call(function.__name__), answer("done"))
+    agent = JsonAgent(function, model=model)  # its runs may give them
+    with pytest.raises(
+        DefinitionError, match=r"deps: .*User.* Pass it as JsonAgent\(\.\.\., deps=my_user\) or agent\.run"
+    ):
+        world.run(agent, "?")
+    assert (model.requests, agent.session.messages) == ([], [])
+    assert world.run(agent, "?", deps=User("Ada")).calls[0].value == "Hello Ada"
+
+
+def test_deps_that_do_not_suit_are_refused_when_the_agent_is_made():
+    with pytest.raises(DefinitionError, match="deps: expected exactly one User for a tool's parameter, found 0"):
+        JsonAgent(greet, model=ScriptedModel(), deps=["Ada"])
 
 
 def test_limits_and_steps_hold_for_one_run(world):
