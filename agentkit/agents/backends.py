@@ -16,8 +16,7 @@ from ..core.messages import Message, calls_of, text_of
 from ..engine.history.size import IMAGE_CHARACTERS
 from ..engine.model import Model, Request
 from ..models.litellm.importing import begin_import
-from ..models.litellm.model import ACCOUNT_OPTION, LiteLLMModel
-from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS, check_body
+from ..models.litellm.parameters import ACCOUNT_OPTION, REQUEST_PARAMETERS, RESERVED_PARAMETERS, check_body
 from ..models.local import LOCAL_OPTIONS, LOCAL_PREFIX, LocalModel
 from ..models.offline import OfflineModel
 from ..policies.limits import UNSET, find_limit
@@ -203,6 +202,8 @@ def _create(name: str, options: Mapping[str, Any]) -> Model:
     if name.endswith(".gguf"):
         path = name.removeprefix("./")
         raise DefinitionError(f'model={name!r}: a file is named with "local/". Write model="{LOCAL_PREFIX}{path}".')
+    from ..models.litellm.model import LiteLLMModel  # slow to import
+
     return LiteLLMModel(name, **{key: value for key, value in options.items() if key not in LOCAL_OPTIONS})
 
 

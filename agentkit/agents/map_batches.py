@@ -18,8 +18,7 @@ from ..core.background import run_in_thread
 from ..core.errors import DefinitionError, InnerPaused
 from ..core.parts import Query
 from ..engine.result import Result
-from ..models.litellm.batches import BATCH_LINES, BatchModel, BatchProgress
-from ..models.litellm.model import LiteLLMModel
+from ..models.litellm.batch_forms import BATCH_LINES
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.run_info import read_run_records
 from ..sessions.journal.store import Journal, Lease, RunFilter, Store, encode_json
@@ -81,7 +80,7 @@ async def map_in_batches(
     queries: Sequence[Query],
     batch: Batch,
     run: RunOne,
-    report: Callable[[BatchProgress], None],
+    report: Callable[[object], None],
 ) -> list[Any]:
     """Return the outcomes of all queries in their order.
 
@@ -96,6 +95,9 @@ async def map_in_batches(
         DefinitionError: The agent has no journal, or its model no batches.
         ConversationBusy: Another process is at work on the same map.
     """
+    from ..models.litellm.batches import BatchModel  # slow to import
+    from ..models.litellm.model import LiteLLMModel
+
     spec = agent.spec
     if (place := spec.journal) is None:
         raise DefinitionError(

@@ -162,7 +162,7 @@ def make_request(agent: Agent, how: RunOptions, *, stream: bool = False) -> RunR
         raise RunError("the session is that of a dry run, it cannot be resumed. Run the query without dry_run=True")
     if is_dry:
         session = replace(Session.from_dict(deepcopy(session.as_dict())), is_dry=True)
-    if not how:
+    if not how.keys() - {"session", "label"}:
         return RunRequest(session, stream=stream)
     given: dict[str, Any] = {name: how.get(name) for name in ("model", "record")}
     given["is_dry"] = is_dry

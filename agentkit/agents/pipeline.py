@@ -73,11 +73,11 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     replay = request.replay
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
-    context = make_context(spec, run, request, backend, said)
     tools: ToolRegistry | Callable[[], ToolRegistry] = spec.tools
     if spec.select is None and not spec.toolsets:
-        context = replace(context, tools=lambda: spec.tools)
+        context = make_context(spec, run, request, backend, said, lambda: spec.tools)
     else:
+        context = make_context(spec, run, request, backend, said)
         steps = StepTools(spec.tools, spec.select, spec.toolsets, context)
         context = replace(context, tools=lambda: steps.last)
         tools = steps.select
@@ -101,9 +101,23 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
 
 
 def make_context(
-    spec: AgentSpec, run: Run, request: RunRequest, backend: Model | None, inbox: deque[Message] | None = None
+    spec: AgentSpec,
+    run: Run,
+    request: RunRequest,
+    backend: Model | None,
+    inbox: deque[Message] | None = None,
+    tools: Callable[[], Any] = dict,
 ) -> RunContext[Any]:
-    """Return what tools and extensions see of an agent's part of a run; `inbox` replaces that of the session."""
+    """Return what tools and extensions see of an agent's part of a run.
+
+    Args:
+        spec: The agent.
+        run: The run.
+        request: What the run was asked for.
+        backend: The model of the run, None before it is chosen.
+        inbox: Replaces that of the session.
+        tools: Returns the tools of the current step.
+    """
     session = request.session
     said = session.inbox if inbox is None else inbox
     usage = partial(getattr, run, "usage")
@@ -118,6 +132,7 @@ def make_context(
         session_state=state,
         run_program=partial(spec.run_program, spec, session),
         messages=run.history,
+        tools=tools,
         texts=session.cut,
         find_model=partial(spec.backends.backend, first=spec.fixed_model),
     )

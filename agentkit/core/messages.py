@@ -16,6 +16,7 @@ concluded from delimiters or other marks in a text: the label decides.
 import operator
 import random
 import re
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -224,7 +225,9 @@ _ID_CHARS = 8
 
 def new_delimiter_id() -> str:
     """Return a random id, from the operating system's source of randomness."""
-    return "".join(random.SystemRandom().choices(_LETTERS, k=_ID_CHARS))
+    base = len(_LETTERS)
+    drawn = secrets.randbelow(base**_ID_CHARS)  # one request to the system for all letters
+    return "".join(_LETTERS[drawn // base**place % base] for place in range(_ID_CHARS))
 
 
 def derive_delimiter_id(text: str) -> str:

@@ -22,7 +22,6 @@ from ..engine.history.moved import Compacted, Moved, ShortenedHistory, tell
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
 from ..models.windows import parse_window
-from ..policies.evidence import summarize
 from ..policies.long_results import KEPT, PAGE_KEY, READ_MORE, ReadingTools, TruncatedResults, format_address
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry
@@ -213,6 +212,8 @@ class _Requests:
 
     def _summarize(self, model: Model, messages: Sequence[Message], since: int, room: float) -> Flow[None]:
         """Write a summary of what has left, which replaces the one before; without one if the model has none."""
+        from ..policies.evidence import summarize  # reads figures and dates: slow to import
+
         history = self.history
         left = messages[max(since, history.head) : history.moved.start]
         summary = self.state.get("summary", {"text": "", "label": DEVELOPER.as_dict()})

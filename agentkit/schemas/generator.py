@@ -48,6 +48,8 @@ class PlainJsonSchema(GenerateJsonSchema):
     def encode_default(self, dft: Any) -> Any:
         if dft is None or type(dft) in (str, int, bool):  # pydantic would build a serializer for each default
             return dft
+        if type(dft) in (list, dict) and not dft:
+            return type(dft)()
         value = super().encode_default(dft)
         try:
             json.dumps(value, allow_nan=False)

@@ -15,16 +15,14 @@ become gigabytes.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import deepcopy
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
 from ..core.errors import DefinitionError
-from ..core.portable import find_free_name
+from ..core.portable import copy_value, find_free_name
 
 JsonSchema: TypeAlias = dict[str, Any]
 
@@ -61,7 +59,7 @@ def rebuild(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> J
         elif key in SCHEMAS:
             copy[key] = inner(value)
         else:
-            copy[key] = deepcopy(value) if isinstance(value, dict | list) else value
+            copy[key] = copy_value(value)
     return change(copy)
 
 
@@ -184,17 +182,7 @@ def is_well_formed(schema: Any) -> bool:
 PREFIX = "#/$defs/"
 MAX_INLINED_SCHEMAS = 5_000
 """How many schemas a schema may hold to be inlined; beyond, definitions used more than once stay in `$defs`."""
-_PROPERTY_REF = "\0$ref"
-"""The name that a property named `$ref` has while jsonref runs, which would take its schema for a reference."""
 _HOMES = ("$defs", "definitions")
-_PLACES = SCHEMA_MAPS | SCHEMA_LISTS | SCHEMAS
-
-
-@dataclass(frozen=True)
-class _Sealed:
-    """A value that jsonref must not look into: data that resembles a reference, and references that stay."""
-
-    value: Any
 
 
 def check_references(schema: JsonSchema) -> None:
@@ -242,52 +230,30 @@ def inline(schema: JsonSchema) -> JsonSchema:
     whole = collect_definitions(schema)
     if "$defs" not in whole:
         return whole
-    kept = _find_cycles(whole["$defs"])
-    whole = rebuild(whole, partial(_follow_aliases, definitions=whole["$defs"], kept=kept))
     definitions = whole.pop("$defs")
+    kept = _find_cycles(definitions)
     if _count_inlined(whole, definitions, kept) > MAX_INLINED_SCHEMAS:
         kept |= _find_shared([whole, *definitions.values()])
 
-    import jsonref  # imports requests: too slow for the top of the file
+    def expand(node: JsonSchema) -> JsonSchema:
+        name = _name_target(node)
+        if name is None or name in kept:
+            return node
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return {**rebuild(definitions[name], expand), **beside}
 
-    def seal(node: JsonSchema) -> JsonSchema:
-        stays = str(node.get("$ref")).removeprefix(PREFIX) in kept
-        followed = {key for key in node if key in _PLACES or (key == "$ref" and not stays)}
-        sealed = {key: value if key in followed else _Sealed(value) for key, value in node.items()}
-        return _rename_keys(sealed, "$ref", _PROPERTY_REF)
-
-    def open_(node: JsonSchema) -> JsonSchema:
-        opened = {key: value.value if isinstance(value, _Sealed) else value for key, value in node.items()}
-        return _rename_keys(opened, _PROPERTY_REF, "$ref")
-
-    sealed = rebuild({**whole, "$defs": definitions}, seal)
     try:
-        resolved: Any = jsonref.replace_refs(sealed, proxies=False, lazy_load=False, merge_props=True, loader=_refuse)
+        inlined = rebuild(whole, expand)
+        rest = {name: rebuild(definitions[name], expand) for name in definitions if name in kept}
     except RecursionError:
         return {**whole, "$defs": definitions}
-    rest = {name: schema for name, schema in resolved.pop("$defs").items() if name in kept}
-    # jsonref returns equal parts as one shared object; rebuild separates them
-    return rebuild({**resolved, "$defs": rest} if rest else resolved, open_)
+    return {**inlined, "$defs": rest} if rest else inlined
 
 
-def _refuse(uri: str) -> Any:
-    raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
-
-
-def _rename_keys(node: JsonSchema, name: str, new: str) -> JsonSchema:
-    """Rename the key `name` in the mappings from names to schemas of `node`, in place."""
-    for key in SCHEMA_MAPS & set(node):
-        if isinstance(node[key], dict) and name in node[key]:
-            node[key] = {new if key == name else key: inner for key, inner in node[key].items()}
-    return node
-
-
-def _follow_aliases(node: JsonSchema, definitions: Mapping[str, JsonSchema], kept: set[str]) -> JsonSchema:
-    """Return `node` with a reference that skips definitions which are nothing but a reference themselves."""
-    name = str(node.get("$ref", "")).removeprefix(PREFIX)
-    while name in definitions and name not in kept and definitions[name].keys() == {"$ref"}:
-        name = definitions[name]["$ref"].removeprefix(PREFIX)
-    return {**node, "$ref": PREFIX + name} if name in definitions else node
+def _name_target(node: JsonSchema) -> str | None:
+    """Return the name of the definition that a node of a schema with collected definitions refers to."""
+    reference = node.get("$ref")
+    return None if reference is None else reference.removeprefix(PREFIX)
 
 
 def _count_inlined(schema: JsonSchema, definitions: Mapping[str, JsonSchema], kept: set[str]) -> int:
@@ -295,10 +261,14 @@ def _count_inlined(schema: JsonSchema, definitions: Mapping[str, JsonSchema], ke
     sizes: dict[str, int] = dict.fromkeys(kept, 1)
 
     def count(node: JsonSchema) -> int:
-        name = str(node.get("$ref", "")).removeprefix(PREFIX)
-        if "$ref" in node and name not in sizes:
-            sizes[name] = count(definitions[name])
-        return 1 + sizes.get(name, 0) + sum(count(inner) for _, inner in iter_children(node))
+        size = 1
+        if (name := _name_target(node)) is not None:
+            if name not in sizes:
+                sizes[name] = count(definitions[name])
+            size += sizes[name]
+        for _, inner in iter_children(node):
+            size += count(inner)
+        return size
 
     return count(schema)
 

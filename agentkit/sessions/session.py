@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, NotRequired, TypeAlias
 
@@ -125,7 +126,10 @@ class SavedSession(TypedDict):
     model: NotRequired[str]
 
 
-_ADAPTER = TypeAdapter(SavedSession)
+@cache
+def _saved_session() -> TypeAdapter[SavedSession]:
+    """Return what validates a saved session; made at the first one that is read."""
+    return TypeAdapter(SavedSession)
 
 
 def validate_saved(saved: Any) -> SavedSession:
@@ -138,7 +142,7 @@ def validate_saved(saved: Any) -> SavedSession:
             f"{SESSION_VERSION}. Update agentkit."
         )
     try:
-        data = _ADAPTER.validate_python(saved)
+        data = _saved_session().validate_python(saved)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))

@@ -8,8 +8,6 @@ from copy import copy
 from functools import cache, partial
 from typing import Any
 
-from pydantic import RootModel
-
 from ..core.errors import DefinitionError, ToolError
 from ..core.messages import ToolCall
 from ..schemas import docstring_of, is_arguments_model
@@ -39,7 +37,7 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
         raise DefinitionError("answer=None: the answer would be null. Leave answer= out for a text, or give a type.")
     if answer is str:
         return copy(_make_text_tool())
-    if is_arguments_model(answer) and not issubclass(answer, RootModel):
+    if is_arguments_model(answer) and not getattr(answer, "__pydantic_root_model__", False):
         description = _describe(texts_of(answer).description)
         return JsonTool.from_model(answer, _return_answer, name=FINAL_ANSWER, description=description)
     if inspect.isroutine(answer) or isinstance(answer, JsonTool | partial):
@@ -69,7 +67,7 @@ def make_answer_call(text: str, tool: JsonTool[..., Any]) -> ToolCall:
 @cache
 def _make_text_tool() -> JsonTool[..., Any]:
     """Return the tool for plain text; made once, because almost every agent has a copy."""
-    return JsonTool(_check_text, name=FINAL_ANSWER, description=DESCRIPTION)
+    return JsonTool(check_text_answer, name=FINAL_ANSWER, description=DESCRIPTION)
 
 
 def _describe(text: str) -> str:
@@ -94,7 +92,7 @@ def _return_answer(answer: Any) -> Any:
     return answer
 
 
-def _check_text(text: str) -> str:
+def check_text_answer(text: str) -> str:
     """The plain answer.
 
     Args:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 import threading
 import time
 
@@ -10,10 +11,42 @@ import pytest
 from agentkit import DefinitionError, JsonAgent, Limits, RunContext, Session, ask_question, tool
 from agentkit.events import Progress, ToolStarted
 from agentkit.testing import ScriptedModel, answer, call, calls
+from agentkit.tools.final_answer import check_text_answer
 
 
 def agent_of(*tools, replies, **settings):
     return JsonAgent(*tools, model=ScriptedModel(*replies), tool_thread="caller", **settings)
+
+
+@pytest.mark.parametrize("world", ["sync", "async"])
+def test_a_text_answer_is_checked_without_a_thread_but_not_the_checks_of_others(world):
+    own = []
+    others = []
+
+    def count(frame, event, _):
+        if event == "call" and frame.f_code is check_text_answer.__code__:
+            own.append(threading.get_ident())
+
+    def add(a: int) -> int:
+        """Adds."""
+
+    def check(_):
+        others.append(threading.get_ident())
+
+    def run(*checks):
+        agent = JsonAgent(add, model=ScriptedModel(answer("done")), checks=checks)
+        before = sys.getprofile()
+        sys.setprofile(count)  # of this thread alone
+        try:
+            return agent.run("?").text if world == "sync" else asyncio.run(agent.arun("?")).text
+        finally:
+            sys.setprofile(before)
+
+    assert run() == "done"
+    assert own == [threading.get_ident()]
+    assert run(check) == "done"
+    assert own == [threading.get_ident()]
+    assert others != own
 
 
 def test_a_connection_and_a_transaction_of_the_thread_are_used():

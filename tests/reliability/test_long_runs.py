@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import agentkit
-from agentkit import JsonAgent
+from agentkit import JsonAgent, Session
 from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.model import Reply
+from agentkit.testing import ScriptedModel, answer
 
 TURNS = 1000
 
@@ -99,6 +100,34 @@ def test_a_turn_takes_few_calls_of_own_functions(world: str, most: int):
         sys.setprofile(before)
     turns = [after - before for before, after in pairwise(counts)]
     assert statistics.median(turns) <= most
+
+
+@pytest.mark.parametrize(("world", "most"), [("sync", 490), ("async", 510)])
+def test_a_run_of_one_reply_takes_few_calls_of_own_functions(world: str, most: int):
+    folder = str(Path(agentkit.__file__).parent)
+    agent = JsonAgent(step, model=ScriptedModel(*[answer("done")] * 5))
+    counts = []
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        counts[-1] += event == "call" and code.co_filename.startswith(folder) and "<" not in code.co_name
+
+    def run() -> None:
+        if world == "sync":
+            agent.run("Go", session=Session())
+        else:
+            loop.run(agent.arun("Go", session=Session()))
+
+    before = sys.getprofile()
+    with asyncio.Runner() as loop:
+        for _ in range(5):
+            counts.append(0)
+            sys.setprofile(count)
+            try:
+                run()
+            finally:
+                sys.setprofile(before)
+    assert statistics.median(counts) <= most
 
 
 @pytest.mark.parametrize("world", ["sync", "async"])

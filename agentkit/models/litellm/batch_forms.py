@@ -13,6 +13,8 @@ from typing import Any, TypeAlias, get_args
 
 from ...core.masking import mask
 
+BATCH_LINES = 50_000
+"""Lines of one batch: OpenAI takes 50,000, Azure 100,000."""
 METADATA_KEY = "agentkit"
 """The key of a batch's metadata, and of a line's label at Vertex, with our own id."""
 EXPIRED = "batch_expired"

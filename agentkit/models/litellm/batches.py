@@ -24,16 +24,15 @@ from ...core.background import run_coroutine, run_in_thread
 from ...core.errors import DefinitionError, ModelError
 from ...core.messages import Usage
 from ...engine.model import Delta, Reply, Request
-from .batch_forms import EXPIRED, Answer, as_dict, batch_form, list_batch_providers, read_error
+from .batch_forms import BATCH_LINES, EXPIRED, Answer, as_dict, batch_form, list_batch_providers, read_error
 from .errors import convert_error
 from .importing import load_litellm
 from .model import LiteLLMModel
 
 LINE_HEADER = "x-agentkit-line"
 """The header that names the line of a request; it is not sent."""
-BATCH_LINES = 50_000
 BATCH_BYTES = 100_000_000
-"""Lines and bytes of one batch: OpenAI takes 50,000 and 200 MB, Azure 100,000 and 200 MB."""
+"""Bytes of one batch: OpenAI and Azure take 200 MB."""
 MAX_FAILURES = 10
 """Failures in a row of the requests about batches, which are repeated after a while."""
 _ENDED = {"completed", "expired", "cancelled", "failed"}

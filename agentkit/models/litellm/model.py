@@ -8,7 +8,6 @@ provider, the address and the key of its server, and whether that renders a chat
 import asyncio
 import math
 import os
-import re
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, suppress
@@ -24,7 +23,15 @@ from .calls import Calls, PlannedCall, has_observers
 from .errors import convert_error, find_refused_parts
 from .importing import load_litellm, own_call
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
-from .parameters import NO_TOOL_CALLING, PreparedTools, adapt_arguments, adjust_thinking, check_body, is_bridged
+from .parameters import (
+    ACCOUNT_OPTION,
+    NO_TOOL_CALLING,
+    PreparedTools,
+    adapt_arguments,
+    adjust_thinking,
+    check_body,
+    is_bridged,
+)
 from .prices import PRICE_OPTIONS, Prices
 from .provider_tools import render_provider_tools
 from .replies import PartRules, Route, find_query, read_reply
@@ -121,11 +128,6 @@ def _has_audio(messages: Sequence[Message]) -> bool:
 _ANNOUNCING = (":", "...", "…")
 """The last characters of a text that is no end."""
 _TIMEOUT_GRACE_SECONDS = 1.0
-ACCOUNT_OPTION = re.compile(
-    r"api_.+|base_url|organization|custom_llm_provider|(?:extra_)?headers|extra_(?:body|query)|(?:aws|azure|vertex)_.+"
-    r"|.+_(?:key|token|secret|password|credentials)"
-)
-"""The options that belong to an account of a provider: keys, addresses, headers."""
 
 
 class LiteLLMModel:

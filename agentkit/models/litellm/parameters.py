@@ -14,6 +14,7 @@ test compares the list with the installed litellm.
 
 import inspect
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +36,11 @@ _RESERVED = """
 """
 RESERVED_PARAMETERS: Final = frozenset(_RESERVED.split())
 """Parameters of `litellm.completion` that the agent sets itself, or that make no sense for it."""
+ACCOUNT_OPTION = re.compile(
+    r"api_.+|base_url|organization|custom_llm_provider|(?:extra_)?headers|extra_(?:body|query)|(?:aws|azure|vertex)_.+"
+    r"|.+_(?:key|token|secret|password|credentials)"
+)
+"""The options that belong to an account of a provider: keys, addresses, headers."""
 
 _OPENAI = """
     temperature top_p n stop max_tokens max_completion_tokens presence_penalty frequency_penalty logit_bias logprobs

@@ -8,12 +8,11 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeAlias
 
-from ...core.portable import find_free_name
+from ...core.portable import copy_value, find_free_name
 from .. import JsonSchema, iter_children
 from ..walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS
 
@@ -102,7 +101,7 @@ class Node:
     def lose(self, keyword: str, moved_to: str) -> Any:
         """Remove the keyword, record where it went, and return its value."""
         held = self.schema.pop(keyword)
-        self.report(keyword, deepcopy(self.original.get(keyword, held)), moved_to)
+        self.report(keyword, copy_value(self.original.get(keyword, held)), moved_to)
         return held
 
     def report(self, keyword: str, value: Any, moved_to: str) -> None:
@@ -145,7 +144,7 @@ def map_schemas(
     for key, value in schema.items():
         at = f"{path}.{key}"
         if key in sealed:
-            copy[key] = deepcopy(value)
+            copy[key] = copy_value(value)
         elif key in SCHEMA_MAPS and isinstance(value, dict):
             copy[key] = {name: entry(item, f"{at}.{name}") for name, item in value.items()}
         elif key in SCHEMA_LISTS and isinstance(value, list):
@@ -153,7 +152,7 @@ def map_schemas(
         elif key in SCHEMAS and isinstance(value, dict):
             copy[key] = inner(value, at)
         else:
-            copy[key] = deepcopy(value) if isinstance(value, dict | list) else value
+            copy[key] = copy_value(value)
     return copy
 
 

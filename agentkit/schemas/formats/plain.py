@@ -1,13 +1,11 @@
 """The plain form: the JSON Schema of the arguments (draft 2020-12), with the tool's name and description."""
 
-from copy import deepcopy
-
 from .declaration import ROOT, Declaration, Loss, RenderedTool
 
 
 def to_plain(declaration: Declaration) -> RenderedTool:
     """Return the schema itself; its `description` is the tool's."""
-    schema = deepcopy(declaration.parameters)
+    schema = {**declaration.parameters}
     losses = []
     own = schema.pop("description", None)
     text = declaration.description or own

@@ -11,11 +11,11 @@ anyOf, allOf, enum and not at the root (langchainjs#9804), Anthropic oneOf, allO
 """
 
 from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 from itertools import count
 from typing import Any
 
+from ...core.portable import copy_value
 from .. import JsonSchema
 from .declaration import (
     CONDITIONS,
@@ -66,7 +66,7 @@ def types_of(schema: JsonSchema) -> list[str]:
 def make_union(schemas: list[JsonSchema]) -> JsonSchema:
     """Return a new schema that takes what any of `schemas` takes."""
     distinct = {as_json(schema): schema for schema in reversed(schemas)}  # as text, because 1 == True
-    copies = [deepcopy(schema) for schema in reversed(distinct.values())]
+    copies = [copy_value(schema) for schema in reversed(distinct.values())]
     return copies[0] if len(copies) == 1 else {"anyOf": copies}
 
 

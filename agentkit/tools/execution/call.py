@@ -22,6 +22,7 @@ from ...core.pending import CallQuestions, InputRequired, UntrustedValue
 from ...core.portable import to_valid_text
 from ...core.threads import is_cancelled
 from ..arguments.fixes import Repair
+from ..final_answer import check_text_answer
 from ..json_tool import JsonTool
 from ..questions import check_question
 from ..results.result_text import RenderedResult, StoredResult, find_values, render_result
@@ -210,6 +211,11 @@ class BoundCall:
     def to_decide(self) -> ToolCall:
         """The call as those who decide about it see it."""
         return self.resolved or self.call
+
+    @property
+    def is_own_check(self) -> bool:
+        """Whether the call only checks the text of an answer, which needs no thread: `run` has no policy around it."""
+        return isinstance(self.run, partial) and self.run.func is check_text_answer
 
     @property
     def as_written(self) -> ToolCall:

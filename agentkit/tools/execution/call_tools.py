@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty
@@ -124,12 +123,7 @@ class CallerToolTurn(BlockingToolTurn):
     def launch(self, job: Job) -> CancelCallback:
         if not job.is_threaded:
             return super().launch(job)
-        copy_context().run(self.work, job)
-        return _do_nothing
-
-
-def _do_nothing() -> None:
-    """Cancel a call that has ended."""
+        return self.run_here(job)
 
 
 class AsyncToolTurn(ToolTurn):

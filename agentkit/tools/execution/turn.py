@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -297,7 +298,12 @@ class ToolTurn(ABC):
         else:
             self._set_deadline(job)
             self._running += 1
-            job.stop = self.launch(job)
+            job.stop = self.run_here(job) if job.bound.is_own_check else self.launch(job)
+
+    def run_here(self, job: Job) -> CancelCallback:
+        """Run the job on the thread that waits; return a function that has nothing to cancel."""
+        copy_context().run(self.work, job)
+        return _do_nothing
 
     def work(self, job: Job, loop: asyncio.AbstractEventLoop | None = None) -> None:
         try:
@@ -368,3 +374,7 @@ class ToolTurn(ABC):
             if is_late or self.inbox.qsize() >= self._max_pending:
                 return
         self.put(event)
+
+
+def _do_nothing() -> None:
+    """Cancel a call that has ended."""
