@@ -1,19 +1,26 @@
 """Tools as typed Python functions, for a model that writes programs."""
 
 import builtins
-import io
 import json
 import keyword
 import re
-import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from .json_tool import JsonTool
 
+_MARK = re.compile(r"#|'''|\"\"\"|'|\"|\b(?:await|asyncio\.run)\b")
+"""A comment, a text, or an await."""
+_ENDS = {
+    "#": re.compile(r"[^\n]*+"),
+    "'": re.compile(r"(?:[^\\\n']|\\.)*+'?", re.DOTALL),
+    '"': re.compile(r'(?:[^\\\n"]|\\.)*+"?', re.DOTALL),
+    "'''": re.compile(r"(?:[^\\']|\\.|'(?!''))*+(?:''')?", re.DOTALL),
+    '"""': re.compile(r'(?:[^\\"]|\\.|"(?!""))*+(?:""")?', re.DOTALL),
+}
+"""The rest of a comment or a text, by its begin; that of a text without an end is its line, or all."""
 _AWAIT_IN_TEXT = re.compile(r"\{[^{}]*\bawait\b")
 
 
@@ -40,14 +47,18 @@ def _is_free(name: str) -> bool:
 
 def has_await(code: str) -> bool:
     """Return whether a program awaits, outside of comments and texts."""
-    words: list[str] = []
-    with suppress(tokenize.TokenError, SyntaxError):  # the words before the error are read
-        for token in tokenize.generate_tokens(io.StringIO(code).readline):
-            if token.type == tokenize.STRING and "f" in token.string.partition(token.string[-1])[0].lower():
-                words += ["await"] if _AWAIT_IN_TEXT.search(token.string) else []
-            elif token.type in (tokenize.NAME, tokenize.OP):
-                words.append(token.string)
-    return "await" in words or ("asyncio", ".", "run") in zip(words, words[1:], words[2:], strict=False)
+    place = 0
+    while found := _MARK.search(code, place):
+        mark = found[0]
+        if mark not in _ENDS:
+            return True
+        end = _ENDS[mark].match(code, found.end())
+        assert end is not None  # it may be empty
+        has_values = "f" in code[max(0, found.start() - 2) : found.start()].lower()
+        if has_values and _AWAIT_IN_TEXT.search(end[0]):
+            return True
+        place = end.end()
+    return False
 
 
 def write_arguments(name: str, tool: JsonTool[..., Any] | None, given: Sequence[Any], named: Mapping[str, Any]) -> str:

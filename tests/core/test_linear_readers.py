@@ -22,6 +22,7 @@ from agentkit.core.masking import mask
 from agentkit.core.messages import UNKNOWN, ToolCall, assistant, remove_delimiters, tool_message, user
 from agentkit.core.portable import split_words, to_object_text, to_portable_name
 from agentkit.engine.history import repair_history
+from agentkit.engine.history.moved import find_passages
 from agentkit.engine.model import AskModel, ModelAsked, PartialAnswerReader, Request, ToolCallDelta
 from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
@@ -37,6 +38,7 @@ from agentkit.policies.text_tool_mode import use_schema_mode, use_text_mode
 from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.lint import lint
+from agentkit.tools.python_functions import has_await
 from agentkit.tools.ranking import list_stems
 from agentkit.tools.results.result_text import render_result
 from agentkit.tools.text_calls import find_text_calls
@@ -148,6 +150,7 @@ READERS = {
     "core.masking": mask,
     "core.portable": lambda text: (to_object_text(text), to_portable_name(text), split_words(text)),
     "core.messages": remove_delimiters,
+    "engine.history.moved": lambda text: find_passages({"a": text, "b": "a word"}, text[:100], 3),
     "engine.history.repair": read_history,
     "engine.history.tool_calls": read_history,
     "engine.model": read_pieces(str),
@@ -170,6 +173,8 @@ READERS = {
     "policies.text_tool_mode: calls": lambda text: read_reply(
         '{"calls": [{"name": "f", "arguments": {"x": ' + text, use_schema_mode(), stream=True
     ),
+    "tools.python_functions": has_await,
+    "tools.python_functions: texts": lambda text: has_await(f"f'{text}'"),
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
     "tools.arguments.json_text: incomplete": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
     "tools.arguments.fixes": lambda text: TOOLS["weather"].call_with_raw_arguments(json.dumps({"city": 1, "days": text})),
@@ -214,7 +219,6 @@ ELSEWHERE = {
     "sessions.journal.search": "a single class of characters",
     "sessions.journal.store": "names of processes",
     "sessions.notes": "the head of a note of at most 80,000 bytes, and a single class of characters",
-    "tools.python_functions": "titles of schemas",
     "schemas": "signatures and docstrings of the program",
     "testing": "test doubles",
     "tools.arguments.explain": "patterns of schemas",
