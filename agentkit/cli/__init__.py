@@ -14,7 +14,7 @@ import click
 
 import agentkit
 
-from .output import INTERRUPTED, exit_code, print_error
+from .output import INTERRUPTED, exit_code, print_error, write_warnings_plainly
 from .pyproject import PYPROJECT, read_table
 
 COMMANDS = {
@@ -66,7 +66,8 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with write_warnings_plainly():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except (agentkit.AgentkitError, OSError) as error:

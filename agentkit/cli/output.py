@@ -6,9 +6,11 @@ A run is shown while it works: live at a terminal, in plain lines elsewhere.
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import closing
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -48,6 +50,27 @@ def dump_json(value: Any, indent: int | None = None) -> str:
 def print_note(text: str) -> None:
     """Print a note to standard error."""
     click.echo(_escape_controls(agentkit.extend.mask(text)), err=True)
+
+
+PACKAGE = str(Path(agentkit.__file__).parent)
+
+
+@contextmanager
+def write_warnings_plainly() -> Iterator[None]:
+    """Write a warning of agentkit inside the block as one line, without its place in the code of agentkit."""
+    before = warnings.formatwarning
+
+    def write(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        is_own = filename.startswith(PACKAGE)
+        return f"agentkit: {message}\n" if is_own else before(message, category, filename, lineno, line)
+
+    warnings.formatwarning = write
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def print_error(error: BaseException) -> None:

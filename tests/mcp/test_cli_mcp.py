@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -81,3 +82,14 @@ def test_a_file_that_a_pyproject_names_needs_consent(run):
     result = run("tools")
     assert result.exit_code == 2
     assert "are not allowed" in result.stderr
+
+
+def test_a_key_of_another_program_is_one_line(run):
+    entry = {"command": sys.executable, "args": [str(SCRIPT), "Scripted"], "autoApprove": ["echo"]}
+    with open("editor.json", "w") as file:
+        json.dump({"servers": {"far": entry}}, file)
+    command = [sys.executable, "-m", "agentkit.cli", "tools", "--mcp", "editor.json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("agentkit: editor.json: 'far': the key 'autoApprove' is ignored. Keys: ")
+    assert done.stdout.startswith("echo(text?)")
