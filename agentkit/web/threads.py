@@ -470,12 +470,12 @@ def list_stored_runs(store: Place, user: str = "") -> list[Json]:
     """
     own = keys_of_user(store, user) if user else None
     found = runs(store, conversations=own, limit=MAX_LISTED_RUNS, checked=False)
-    known = {run.id for run in found}
-    with opened_store(store) as opened:
-        unfinished = opened.runs(RunFilter(conversations=own, is_inner=False, is_unfinished=True))
-    older = [run.conversation for run in unfinished if run.status == "paused" and run.id not in known]
-    if older:
-        listed = runs(store, unfinished=True, conversations=older[:MAX_LISTED_RUNS], checked=False)
+    if len(found) == MAX_LISTED_RUNS:
+        known = {run.id for run in found}
+        with opened_store(store) as opened:
+            unfinished = opened.runs(RunFilter(conversations=own, is_inner=False, is_unfinished=True))
+        older = [run.conversation for run in unfinished if run.status == "paused" and run.id not in known]
+        listed = runs(store, unfinished=True, conversations=older[:MAX_LISTED_RUNS], checked=False) if older else []
         found += [run for run in listed if run.state == "paused" and run.id not in known]
     return [describe_run(run) for run in found]
 
