@@ -34,11 +34,24 @@ try {
   await page.keyboard.press("Control+V");
   report("pasted", await page.inputValue("#composer-text"));
 
+  // a window in the background, with the focus in its list
+  const other = await page.context().newPage();
+  await other.clock.install();
+  await other.addInitScript(() => Object.defineProperty(document, "hidden", { get: () => true }));
+  await other.goto(`${base}/?token=token`);
+  await other.locator("#thread-list a").focus();
+  const focused = () => other.evaluate(() => document.activeElement.textContent);
+  const before = [await other.title(), await focused()];
+
   // what waits is found from another conversation
   await page.click("#new-thread");
   await page.waitForSelector(".welcome");
   await send("Please refund Ada");
   await page.waitForSelector(".pending");
+  await other.clock.fastForward(10000);
+  await other.waitForSelector("#inbox a", { timeout: 5000 });
+  report("in the background", [...before, await other.title(), await focused()]);
+  await other.close();
   await page.click("#new-thread");
   await page.waitForSelector("#inbox a");
   report("inbox", [await page.title(), await page.locator("#inbox a").allTextContents()]);

@@ -420,6 +420,7 @@ def test_the_page_works_over_plain_http_from_another_machine_without_a_journal()
     assert found["pasted"] == "It is done: 4.25"
     assert found["inbox"] == ["(1) agentkit", ["Please refund Ada"]]
     assert found["inbox after the decision"] == "agentkit"
+    assert found["in the background"] == ["agentkit", "stumble over coffee", "(1) agentkit", "stumble over coffee"]
     assert found["behind a sign-in"] == [False, ["hello"]]
     assert found["problems"] == []
 

@@ -342,17 +342,26 @@ async function openComparison(left, right) {
 
 // ---- lists
 
+// Replace the entries of a list; the focus stays on the entry that has it.
+function redraw(id, entries) {
+  const list = byId(id);
+  const nameOf = (one) => one.getAttribute("href") ?? one.getAttribute("aria-label");
+  const focused = list.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  list.replaceChildren(...entries);
+  if (focused) [...list.querySelectorAll("a, button, input")].find((one) => nameOf(one) === focused)?.focus({ preventScroll: true });
+}
+
 async function loadLists() {
   try {
     const [threads, runs, evals, info] = await Promise.all(["/threads", "/runs", "/evals", "/info"].map((path) => fetchJson(path)));
     state.isStored = info.isStored;
     state.titles = new Map(threads.map((thread) => [thread.id, thread.title]));
-    byId("thread-list").replaceChildren(...threads.map(threadItem));
+    redraw("thread-list", threads.map(threadItem));
     if (!state.replay && state.titles.get(state.thread)) byId("title").textContent = state.titles.get(state.thread);
     state.runs = runs;
     state.threads = threads;
     showRuns();
-    byId("eval-list").replaceChildren(...evals.map(evalItem));
+    redraw("eval-list", evals.map(evalItem));
     byId("evals").hidden = !evals.length;
     byId("compare").hidden = runs.length < 2;
     byId("run-hint").hidden = info.isStored && runs.length > 0;
@@ -412,13 +421,13 @@ const RUN_STATES = { paused: "waits for you", interrupted: "interrupted", stoppe
 function showRuns() {
   const words = byId("run-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   const matches = (run) => words.every((word) => `${run.query} ${run.id} ${run.model} ${stateOf(run)}`.toLowerCase().includes(word));
-  byId("run-list").replaceChildren(...state.runs.filter(matches).map(runItem));
+  redraw("run-list", state.runs.filter(matches).map(runItem));
   byId("run-filter").hidden = state.runs.length < 2;
   const waiting = [
     ...state.threads.filter((thread) => thread.isAsking).map((thread) => ["thread", thread.id, thread.title || "Conversation", thread.at]),
     ...state.runs.filter((run) => run.state === "paused").map((run) => ["run", run.id, run.query || run.id, run.seen]),
   ];
-  byId("inbox-list").replaceChildren(...waiting.map(([kind, id, text, at]) => make("li", {}, make("a", { href: `#/${kind}/${encodeURIComponent(id)}`, text }), at ? make("span", { class: "hint", text: formatTime(at) }) : null)));
+  redraw("inbox-list", waiting.map(([kind, id, text, at]) => make("li", {}, make("a", { href: `#/${kind}/${encodeURIComponent(id)}`, text }), at ? make("span", { class: "hint", text: formatTime(at) }) : null)));
   byId("inbox-title").textContent = `Waits for you (${waiting.length})`;
   byId("inbox").hidden = !waiting.length;
   document.title = waiting.length ? `(${waiting.length}) agentkit` : "agentkit";
@@ -525,7 +534,7 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("hashchange", route);
 document.addEventListener("visibilitychange", look);
 setInterval(look, LOOK_MS);
-setInterval(() => document.hidden || state.compare || loadLists(), LISTS_MS);
+setInterval(() => state.compare || loadLists(), LISTS_MS); // in the background too: the title says what waits
 byId("run-filter").addEventListener("input", showRuns);
 loadLists();
 route();
