@@ -52,7 +52,7 @@ def print_note(text: str) -> None:
     click.echo(_escape_controls(agentkit.extend.mask(text)), err=True)
 
 
-PACKAGE = str(Path(agentkit.__file__).parent)
+OWN_FOLDER = str(Path(agentkit.__file__).parent)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def write_warnings_plainly() -> Iterator[None]:
     def write(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
     ) -> str:
-        is_own = filename.startswith(PACKAGE)
+        is_own = filename.startswith(OWN_FOLDER)
         return f"agentkit: {message}\n" if is_own else before(message, category, filename, lineno, line)
 
     warnings.formatwarning = write
