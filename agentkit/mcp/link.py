@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import anyio
 import mcp_types as types
+from loguru import logger
 from mcp import Client, MCPError
 from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -479,10 +480,14 @@ class ServerLink:
             del self._channels[key]
 
     def _log(self, message: types.LoggingMessageNotificationParams) -> None:
+        """Pass a log message on to the run whose calls are open; one of several runs goes to the program's log."""
         if self._log_gate.lets_pass():
             event = ServerLogged(self._name, message.level, _shorten(message.data), message.logger or "")
-            for run, _ in [*self._channels.values()]:
-                run.channel.put(event)
+            runs = [run for run, _ in self._channels.values()]
+            if len(runs) == 1:
+                runs[0].channel.put(event)
+            elif runs:
+                logger.info("MCP server {}", mask(event.notice))
 
 
 class EventGate:

@@ -18,7 +18,9 @@ from .registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True)
 class ServerLogged(Event):
-    """A server reports something in its log, during calls of its tools.
+    """A server reports something in its log, during calls of its tools by one run.
+
+    While calls of several runs are open, the message may belong to any of them, so it goes to the program's log.
 
     Attributes:
         server: The server's name.

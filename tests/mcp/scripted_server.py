@@ -369,6 +369,7 @@ class AsksOneOfTwo(Asks):
     def tools_call(self, request):
         self.opened[request["params"]["name"]] = request
         if len(self.opened) == 2:
+            notify("notifications/message", {"level": "warning", "data": "the card of Ada"})
             schema = {"type": "object", "properties": self.properties, "required": ["date"]}
             params = {"mode": "form", "message": "Which day?", "requestedSchema": schema}
             send({"jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params})

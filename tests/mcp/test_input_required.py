@@ -12,6 +12,7 @@ import pytest
 from servers import ANSWER, contents, scripted, wait_until_nothing_is_left
 
 from agentkit import DefinitionError, JsonAgent, Limits, Paused, RunError, Session
+from agentkit.events import ServerLogged
 from agentkit.extend import LiveRespondent, enclose
 from agentkit.testing import ScriptedModel, call, calls
 
@@ -192,8 +193,9 @@ def test_a_question_in_the_middle_of_a_call_that_has_no_answer_is_dismissed_and_
 
 
 def test_a_person_is_not_asked_a_question_that_may_belong_to_another_run():
-    """Two runs share an open server: it asks during both calls, and does not say whose question it is."""
+    """Two runs share an open server: it logs and asks during both calls, and does not say whose question it is."""
     asked = []
+    events: list = []
 
     def answer_of(name):
         return lambda question: (asked.append(name), {"date": name})[1]
@@ -203,7 +205,12 @@ def test_a_person_is_not_asked_a_question_that_may_belong_to_another_run():
         runs = {"book": "Ada", "wait": "Bob"}
         async with server:
             agents = [
-                JsonAgent(server, model=ScriptedModel(call(tool), ANSWER), on_question=answer_of(name))
+                JsonAgent(
+                    server,
+                    model=ScriptedModel(call(tool), ANSWER),
+                    on_question=answer_of(name),
+                    listeners=[events.append],
+                )
                 for tool, name in runs.items()
             ]
             return await asyncio.gather(*(agent.arun("q") for agent in agents))
@@ -214,6 +221,7 @@ def test_a_person_is_not_asked_a_question_that_may_belong_to_another_run():
     assert all("calls of several runs were open" in text for text in texts)
     assert texts[0].startswith('{"action": "cancel"}')
     assert texts[1].startswith("waited"), "the call of the other run has succeeded"
+    assert not [event for event in events if isinstance(event, ServerLogged)], "it may be about the other one"
     assert [result.calls[0].error for result in results] == [None, None]
 
 
@@ -231,7 +239,9 @@ def test_a_question_for_a_call_that_was_abandoned_reaches_no_other_run():
 def test_a_question_during_two_calls_of_one_run_is_answered_by_its_person():
     model = ScriptedModel(calls(call("book"), call("wait")), ANSWER)
     agent = JsonAgent(scripted("AsksOneOfTwo"), model=model, on_question=lambda question: {"date": "Monday"})
-    booked, waited = contents(agent.run("q"))
+    events: list = []
+    booked, waited = contents(agent.run("q", listeners=[events.append]))
+    assert [event.text for event in events if isinstance(event, ServerLogged)] == ["the card of Ada"]
     assert json.loads(booked)["content"] == {"date": "Monday", "guests": 2}
     assert waited == "waited"
 
