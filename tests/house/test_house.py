@@ -343,6 +343,15 @@ def test_the_modules_of_sessions_have_few_arrows_on_few_levels():
     assert 0 < levels <= SESSION_LEVELS, "the longest chain of imports"
 
 
+MAX_CONCEPTS = 6
+
+
+def test_the_architecture_page_lists_few_concepts():
+    page = (ROOT / "docs" / "contributing" / "architecture.md").read_text()
+    table = page.partition("\n## Concepts\n")[2].partition("\n## ")[0]
+    assert 0 < len(re.findall(r"^\| (?!Concept )", table, re.MULTILINE)) <= MAX_CONCEPTS
+
+
 INDENTED_IMPORT = re.compile(r"^[ \t]+(import|from)\b|TYPE_CHECKING", re.MULTILINE)
 
 
