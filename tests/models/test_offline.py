@@ -78,6 +78,8 @@ def only(query, *tools):
         (param("number", "Weight in kg"), "order with a weight of 2.5 kg", 2.5),
         (param("string", "When", format="date"), "order on March 3rd, 2023", "2023-03-03"),
         (param("string", "Day, MM/DD/YYYY"), "order for 2024-06-01", "06/01/2024"),
+        (param("string", "Day (month-day-year)"), "order for 2024-06-01", "06-01-2024"),
+        (param("string", "Day, DD.MM.YY"), "order for 2024-06-01", "01.06.24"),
         (param("string", "Day, YYYY-MM-DD"), "order for tomorrow", "2024-05-16"),
         (param("string", "Day, YYYY-MM-DD"), "order for next Friday", "2024-05-17"),
         (param("string", "Title"), "order 'The Long Way'", "The Long Way"),

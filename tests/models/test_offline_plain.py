@@ -76,6 +76,7 @@ QUERIES = [
     ("Read notes/todo.txt", "read_file", {"path": "notes/todo.txt"}),
     ("Read src/app/main-page.test.html, please", "read_file", {"path": "src/app/main-page.test.html"}),
     ("read the file README.md please", "read_file", {"path": "README.md"}),
+    ("Read ~/notes/todo.txt", "read_file", {"path": "~/notes/todo.txt"}),
     ("Read the Makefile", "read_file", {"path": "Makefile"}),
     ("Compute 3 * (4 + 5)", "calculate", {"expression": "3 * (4 + 5)"}),
     ("what is 2**10?", "calculate", {"expression": "2**10"}),

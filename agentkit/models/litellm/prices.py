@@ -69,6 +69,7 @@ class Prices:
     searches: bool = False
     scale: float = 1.0
     _unpriced: set[str] = field(default_factory=set)
+    _priced: set[str] = field(default_factory=set)
     _columns: dict[tuple[str, ...], list[tuple[int, float]]] = field(default_factory=dict)
     _lengths: list[int] = field(default_factory=list)
     _rates: dict[Any, tuple[float, ...] | None] = field(default_factory=dict)
@@ -91,12 +92,23 @@ class Prices:
         if model in self._unpriced:
             return None
         try:
+            if not self.row and not self._is_priced(model):
+                return None
             counts = _count_plainly(response) if self._is_linear else None
             return self.calculate(response) if counts is None else self._cost_of(response, counts)
         except Exception:  # litellm raises various types for a model that its table does not have
             if not self.row:
                 self._unpriced.add(model)
             return None
+
+    def _is_priced(self, model: str) -> bool:
+        """Return whether the tokens of a model without a row cost anything; litellm has some names at no price."""
+        usage = self.make_usage(prompt_tokens=1_000, completion_tokens=1_000, total_tokens=2_000)
+        if model not in self._priced and not self.calculate({"model": model, "usage": usage}):
+            self._unpriced.add(model)
+            return False
+        self._priced.add(model)
+        return True
 
     @property
     def _is_linear(self) -> bool:

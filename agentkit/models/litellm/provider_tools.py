@@ -8,6 +8,7 @@ needs back stands in `provider_specific_fields`, as litellm reads it there.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ...core.errors import DefinitionError
@@ -24,6 +25,8 @@ _DERIVED_FIELDS = ("web_search_calls", "code_interpreter_results")
 """What litellm derives from the results for other APIs."""
 _INVOCATIONS = "server_side_tool_invocations"
 """litellm's field for the calls that Gemini ran, which it sends back from there."""
+_SEARCH = "google_search_web"
+"""Gemini's search, where only the metadata of a reply shows it."""
 _OWN_ITEMS = ("function_call", "custom_tool_call")
 """Items of the Responses API that are calls of the user's tools."""
 
@@ -69,6 +72,72 @@ def take_steps(message: Message) -> None:
         else:
             del message[key]
     _add(message, steps, citations)
+
+
+class Grounding:
+    """What a reply of Gemini is grounded on: the searches, the pages and the citations in its metadata.
+
+    The metadata may come in several chunks of a stream.  litellm keeps one source of a cited passage, and none of the
+    first passage.
+    """
+
+    def __init__(self) -> None:
+        self._queries: dict[str, None] = {}
+        self._sources: dict[str, Json] = {}
+        self._citations: dict[str, Json] = {}
+        self._pages: dict[str, Json] = {}
+
+    def add(self, response: Any) -> None:
+        """Add what litellm has read of the metadata of a whole reply."""
+        for one in getattr(response, "vertex_ai_grounding_metadata", None) or ():
+            self._add_search(one)
+        for one in getattr(response, "vertex_ai_url_context_metadata", None) or ():
+            self._add_pages(one)
+
+    def add_line(self, line: str) -> None:
+        """Add the metadata in a line of a stream, of which litellm skips a chunk without content."""
+        if '"groundingMetadata"' in line or '"urlContextMetadata"' in line:
+            with suppress(ValueError, AttributeError, TypeError):
+                for candidate in json.loads(line.removeprefix("data:")).get("candidates") or ():
+                    self._add_search(candidate.get("groundingMetadata") or {})
+                    self._add_pages(candidate.get("urlContextMetadata") or {})
+
+    def count_searches(self, usage: Any) -> None:
+        """Set the paid searches in the usage of a stream, where litellm counts those of its last chunk alone."""
+        details = getattr(usage, "prompt_tokens_details", None)
+        if details is not None and self._queries and not getattr(details, "web_search_requests", None):
+            details.web_search_requests = len(self._queries)
+
+    def _add_pages(self, one: Mapping[str, Any]) -> None:
+        for page in one.get("urlMetadata") or ():
+            if url := page.get("retrievedUrl"):
+                self._pages[url] = _make_source({"url": url})
+
+    def _add_search(self, one: Mapping[str, Any]) -> None:
+        self._queries |= dict.fromkeys(map(str, one.get("webSearchQueries") or ()))
+        chunks = [next(iter(chunk.values()), {}) for chunk in one.get("groundingChunks") or ()]
+        sources = [_make_source({"url": chunk.get("uri"), "title": chunk.get("title")}) for chunk in chunks]
+        self._sources |= {json.dumps(source): source for source in sources if source}
+        for support in one.get("groundingSupports") or ():
+            text = to_valid_text((support.get("segment") or {}).get("text") or "")
+            for place in support.get("groundingChunkIndices") or ():
+                if place < len(sources) and sources[place]:
+                    citation = sources[place] | ({"text": text} if text else {})
+                    self._citations[json.dumps(citation)] = citation
+
+    def put(self, message: Message) -> None:
+        """Put the citations and the steps into a message; a search that the reply shows gets the sources."""
+        steps = message.get("provider_calls") or []
+        sources = [*self._sources.values()]
+        search = next((step for step in steps if step["name"].startswith("google_search")), None)
+        if search is not None and sources:
+            search["sources"] = sources
+        elif search is None and (sources or self._queries):
+            queries = _write({"queries": [*self._queries]})
+            steps.append(_make_step("", _SEARCH, queries, ()) | ({"sources": sources} if sources else {}))
+        if self._pages and not any(step["name"].startswith("url_context") for step in steps):
+            steps.append(_make_step("", "url_context", "{}", self._pages.values()))
+        _add(message, steps, self._citations.values() or sources)
 
 
 def take_items(message: Message, items: Sequence[Json]) -> list[Json]:

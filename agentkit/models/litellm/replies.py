@@ -19,7 +19,7 @@ from ...core.portable import to_valid_text
 from ...engine.model import Reply
 from .parameters import read_items, remove_prefix, restore_items
 from .prices import Prices, find_prices, find_row
-from .provider_tools import take_steps
+from .provider_tools import Grounding, take_steps
 
 _log = logging.getLogger("agentkit")
 
@@ -234,6 +234,9 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
         raise ModelError(f"{route.name}: a reply without choices", kind="server", status=200, transient=True)
     choice = response.choices[0]
     message = clean_reply(choice.message.model_dump(exclude_none=True))
+    grounding = Grounding()
+    grounding.add(response)
+    grounding.put(message)
     restore_items(message, read_items(body))
     native = read_native_reason(body) if isinstance(body, str) else None
     usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response), response)

@@ -19,6 +19,7 @@ from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelt
 from .importing import report_difference
 from .limits import Signal
 from .parameters import read_items, restore_items
+from .provider_tools import Grounding
 from .replies import Route, clean_reply, read_identity, read_native_reason
 
 _MAX_ENDS = 100
@@ -98,6 +99,7 @@ class LineTap:
         self.reason: str | None = None
         self.identity: str | None = None
         self.finished = False
+        self.grounding = Grounding()
         self._ends = 0
 
     def __iter__(self) -> "LineTap":
@@ -136,6 +138,7 @@ class LineTap:
             self.reason = read_native_reason(text.removeprefix("data:")) or self.reason
         if self.identity is None and any(word in text for word in _IDENTITY_MARKS):
             self.identity = read_identity(text.removeprefix("data:"))
+        self.grounding.add_line(text)
         return line
 
 
@@ -226,6 +229,11 @@ class ChunkSource:
     def identity(self) -> str | None:
         """The provider's own id of the reply, if one was read from the lines."""
         return None if self._tap is None else self._tap.identity
+
+    @property
+    def grounding(self) -> Grounding:
+        """What the lines say that the reply is grounded on."""
+        return Grounding() if self._tap is None else self._tap.grounding
 
     def _has_known_wrapper(self) -> bool:
         """Return whether litellm's wrapper has the attributes that are read here; else it is read as a plain iterator.
@@ -463,6 +471,8 @@ class StreamAssembler:
             self._refusal.append(source.refusal)
         reported = source.usage or self._usage
         message = self._build_message(source.reasoning)
+        source.grounding.put(message)
+        source.grounding.count_searches(reported)
         restore_items(message, source.items)
         response = {"model": self._model, "usage": reported, "service_tier": self._service_tier}
         if self._annotations:

@@ -258,6 +258,11 @@ def _names_itself(text: str, param: Param) -> bool:
     return bool(rest) and not set(to_concepts(first)).isdisjoint(to_concepts(str(param.path[-1])))
 
 
+_DATE_CODES = {"YYYY": "Y", "YYY": "Y", "YEAR": "Y", "YY": "y", "MM": "m", "MONTH": "m", "DD": "d", "DAY": "d"}
+_DATE_PART = re.compile("|".join(_DATE_CODES))
+_DATE_FORM = re.compile(rf"\b(?:{_DATE_PART.pattern})(?:[-/.]?(?:{_DATE_PART.pattern})){{2}}\b")
+
+
 def _convert_value(param: Param, value: TextSpan) -> Any:
     """Return the value in the form of the parameter's type and description; None if it has no such form."""
     given = value.value
@@ -272,8 +277,8 @@ def _convert_value(param: Param, value: TextSpan) -> Any:
         case "number", int() | float() if PATTERNS["share"].search(value.text) and not PATTERNS["share"].search(about):
             return round(given / 100, 10)
         case "string", datetime.date() if re.search("(?i)date|YY", about) or not value.text.endswith("day"):
-            form = re.findall(r"(?:YYYY|MM|DD)(?:[-/.]?(?:YYYY|MM|DD)){2}", f"{about.upper()} YYYY-MM-DD")[0]
-            return given.strftime(form.replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d"))
+            form = _DATE_FORM.search(f"{about.upper()} YYYY-MM-DD")
+            return given.strftime(_DATE_PART.sub(lambda part: f"%{_DATE_CODES[part[0]]}", form[0] if form else ""))
         case "string", datetime.time() if re.search(r"HH:MM|24", about):
             return given.strftime("%H:%M:%S" if "SS" in about else "%H:%M")
         case "string", _ if value.kind not in ("quoted", "array", "object"):

@@ -149,7 +149,7 @@ class Query(NamedTuple):
 @lru_cache(maxsize=64)
 def parse_query(text: str, today: datetime.date) -> Query:
     """Return the words and values of `text`; "tomorrow" is relative to `today`."""
-    text = _strip_quotes(text[:MAX_QUERY_CHARS])
+    text = strip_quotes(text[:MAX_QUERY_CHARS])
     words = [TextSpan("word", to_concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
     query = Query(text, words)
     values = list[TextSpan]()
@@ -163,7 +163,7 @@ def parse_query(text: str, today: datetime.date) -> Query:
     return query._replace(values=values)
 
 
-def _strip_quotes(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """Return the text without quotes that enclose the whole text."""
     bare = text.strip()
     closing = _CLOSING_QUOTES.get(bare[:1])

@@ -1,7 +1,7 @@
 """Gemini's "generateContent" and "streamGenerateContent".
 
 Keys of a scripted reply: `parts` precede the text; a call's `signature` is its thought signature; `block_reason` means
-a blocked prompt; `empty` means a reply without candidates.
+a blocked prompt; `empty` means a reply without candidates; `grounding` is the grounding metadata at its end.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,8 @@ def _build_frame(reply: Json, parts: list[Json], model: str, finish: Any = ...) 
     if reason := reply.get("block_reason"):
         return {"promptFeedback": {"blockReason": reason}, **frame}
     content = {"role": "model", "parts": parts or ...}
-    candidates = [] if reply.get("empty") else [{"content": content, "index": 0, "finishReason": finish}]
+    grounding = {"groundingMetadata": reply["grounding"]} if finish is not ... and "grounding" in reply else {}
+    candidates = [] if reply.get("empty") else [{"content": content, "index": 0, "finishReason": finish, **grounding}]
     return {"candidates": candidates, **frame}
 
 

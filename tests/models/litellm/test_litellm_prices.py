@@ -247,6 +247,15 @@ def test_the_model_that_replied_has_the_price_where_the_one_of_the_request_is_no
     assert own.cost(reply) is None, "an own server may call its model what it likes"
 
 
+def test_a_model_that_litellm_names_without_a_price_has_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = load_litellm()
+    table = {key: row for key, row in litellm.model_cost.items() if key != "gemini/gemini-3-pro-preview"}
+    monkeypatch.setattr(litellm, "model_cost", table)
+    usage = litellm.Usage(prompt_tokens=1_000, completion_tokens=100, total_tokens=1_100)
+    prices = find_prices(litellm, "gemini", "gemini-3-pro-preview")
+    assert prices.cost({"model": "gemini-3-pro-preview", "usage": usage}) is None
+
+
 def openai_reply(usage: dict[str, Any], model: str = "gpt-4o-mini", **more: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": "hello", **more.pop("message", {})}
     choice = {"index": 0, "finish_reason": "stop", "message": message}

@@ -87,7 +87,9 @@ both_ways = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", 
 
 def play(wire: Wire, world: str, is_streamed: bool, **options: Any) -> tuple[Any, list[Any], list[dict[str, Any]]]:
     """Return the result of a run with one step of the provider, its events, and the bodies of its requests."""
-    first = {"content": "Let me see.", "tool_calls": [{"name": "look"}], "parts": wire.parts}
+    parts = options.pop("parts", wire.parts)
+    extras = {key: options.pop(key) for key in ("grounding",) if key in options}
+    first = {"content": "Let me see.", "tool_calls": [{"name": "look"}], "parts": parts, **extras}
     events: list[Any] = []
     options = {"tools": [provider_tool("web_search")], "listeners": [events.append], **options}
     with ModelServer(first, DONE) as server:
@@ -219,6 +221,88 @@ def test_citations_have_one_form(is_streamed: bool) -> None:
     assert message["citations"] == [{"url": "https://e.org", "title": "Tea", "text": "Tea costs 3.5."}]
     page = result.to_html()
     assert "https://e.org" in page
+
+
+GROUNDING = {
+    "webSearchQueries": ["price of tea", "shops"],
+    "searchEntryPoint": {"renderedContent": "<div>tea</div>"},
+    "groundingChunks": [
+        {"web": {"uri": "https://e.org", "title": "Tea"}},
+        {"web": {"uri": "https://f.org", "title": "Shops"}},
+    ],
+    "groundingSupports": [
+        {"segment": {"endIndex": 14, "text": "Tea costs 3.5."}, "groundingChunkIndices": [0, 1]},
+        {"segment": {"startIndex": 15, "endIndex": 30, "text": "Shops are open."}, "groundingChunkIndices": [1]},
+    ],
+}
+"""What Gemini sends; it leaves out a start that is 0."""
+GROUNDED_CITATIONS = [
+    {"url": "https://e.org", "title": "Tea", "text": "Tea costs 3.5."},
+    {"url": "https://f.org", "title": "Shops", "text": "Tea costs 3.5."},
+    {"url": "https://f.org", "title": "Shops", "text": "Shops are open."},
+]
+
+
+@pytest.mark.parametrize("has_parts", [False, True], ids=["metadata alone", "with the call"])
+@each_world
+@both_ways
+def test_grounding_of_gemini_is_a_step_with_sources_and_citations(
+    world: str, is_streamed: bool, has_parts: bool, tmp_path: Any
+) -> None:
+    journal = str(tmp_path / "runs.db")
+    parts = GEMINI.parts if has_parts else []
+    result, events, _ = play(GEMINI, world, is_streamed, parts=parts, grounding=GROUNDING, journal=journal)
+    message = next(message for message in result.messages if message["role"] == "assistant")
+    (step,) = message["provider_calls"]
+    assert step["name"] == "google_search_web"
+    assert step["sources"] == [{"url": "https://e.org", "title": "Tea"}, {"url": "https://f.org", "title": "Shops"}]
+    if not has_parts:
+        assert json.loads(step["arguments"]) == {"queries": ["price of tea", "shops"]}
+    assert message["citations"] == GROUNDED_CITATIONS
+    assert message["label"]["integrity"] == "untrusted"
+    (event,) = [event for event in events if isinstance(event, ProviderToolCalled)]
+    assert event.sources == ("https://e.org", "https://f.org")
+    page = result.to_html()
+    assert "run by the provider" in page
+    assert "https://f.org" in page
+    forked = JsonAgent(look, model=ScriptedModel(answer("again"))).fork(result.run_id, 1, journal=journal)
+    stored = next(message for message in forked.messages if message["role"] == "assistant")
+    assert (stored["provider_calls"], stored["citations"]) == (message["provider_calls"], GROUNDED_CITATIONS)
+
+
+@each_world
+def test_grounding_in_a_chunk_of_its_own_is_kept_and_paid(world: str) -> None:
+    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+    text = {"content": {"role": "model", "parts": [{"text": "Tea costs 3.5."}]}, "index": 0}
+    end = {"content": {"role": "model", "parts": [{"text": ""}]}, "index": 0, "finishReason": "STOP"}
+    candidates = [text, {"index": 0, "groundingMetadata": GROUNDING}, end]
+    frames = [{"candidates": [each], "usageMetadata": usage} for each in candidates]
+    body = "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames)
+    with ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}, DONE) as server:
+        prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+        agent = JsonAgent(look, model=GEMINI.model, api_base=server.api_base("gemini"), api_key=KEY, **prices)
+
+        async def gathered() -> list[Any]:
+            return [event async for event in agent.astream("?")]
+
+        result = (list(agent.stream("?")) if world == "sync" else asyncio.run(gathered()))[-1].result
+    message = next(message for message in result.messages if message["role"] == "assistant")
+    assert message["citations"] == GROUNDED_CITATIONS
+    assert result.cost > 0.01
+
+
+def test_a_page_that_gemini_read_is_a_step() -> None:
+    read = [{"retrievedUrl": "https://e.org/tea", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"}]
+    candidate = {"content": {"role": "model", "parts": [{"text": "3.5"}]}, "index": 0, "finishReason": "STOP"}
+    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+    candidate["urlContextMetadata"] = {"urlMetadata": read}
+    with ModelServer({"body": {"candidates": [candidate], "usageMetadata": usage}}, DONE) as server:
+        agent = JsonAgent(look, model=GEMINI.model, api_base=server.api_base("gemini"), api_key=KEY)
+        result = agent.run("?")
+    message = next(message for message in result.messages if message["role"] == "assistant")
+    assert [(step["name"], step["sources"]) for step in message["provider_calls"]] == [
+        ("url_context", [{"url": "https://e.org/tea"}])
+    ]
 
 
 def test_the_journal_and_the_report_have_the_steps(tmp_path: Any) -> None:
