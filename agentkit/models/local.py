@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, Final
 
 from ..core.errors import DefinitionError, ModelError, ModelErrorKind, missing_package
 from ..core.messages import Message, Usage, assistant, text_of
-from ..core.parts import describe_unseen
+from ..core.parts import Part, describe_unseen
 from ..core.portable import Json
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
 from ..schemas import JsonSchema, rebuild
@@ -186,12 +186,17 @@ class LocalModel:
 
 
 def _write_messages(messages: Sequence[Message], *, can_see: bool) -> Iterator[Message]:
-    """Yield the messages for any chat template: roles in turn, text alone where the model cannot see."""
+    """Yield the messages for any chat template: roles in turn, a note for each part that the model cannot see."""
     pending: Message | None = None
     for message in messages:
         content = message.get("content") or ""
-        if not can_see and not isinstance(content, str):
-            content = "\n".join(part["text"] if part["type"] == "text" else describe_unseen(part) for part in content)
+        if not isinstance(content, str):
+            content = [
+                part if part["type"] == "text" or (can_see and part["type"] == "image_url") else _note(part)
+                for part in content
+            ]
+            if all(part["type"] == "text" for part in content):
+                content = "\n".join(part["text"] for part in content)
         role = "user" if message["role"] == "tool" else message["role"]
         if pending is None or pending["role"] != role:
             if pending is not None:
@@ -203,6 +208,10 @@ def _write_messages(messages: Sequence[Message], *, can_see: bool) -> Iterator[M
             pending["content"] = [*_list_parts(pending["content"]), *_list_parts(content)]
     if pending is not None:
         yield pending
+
+
+def _note(part: Part) -> Part:
+    return {"type": "text", "text": describe_unseen(part)}
 
 
 def _list_parts(content: Any) -> list[Json]:
@@ -419,9 +428,10 @@ def _open_engine(path: str, threads: int, num_ctx: int | None) -> _Engine:
     try:
         return _Engine(xllamacpp.Server(params), can_see=projector is not None)
     except Exception as error:
-        raise ModelError(
-            f"{LOCAL_PREFIX}{path}: llama.cpp cannot load the file: {error}", kind="bad_request"
-        ) from error
+        beside = "" if projector is None else f" with the projector {projector.name}"
+        remedy = f" Use the projector that was made for {Path(path).name}, or move this one away." if projector else ""
+        text = f"{LOCAL_PREFIX}{path}: llama.cpp cannot load the file{beside}: {error}{remedy}"
+        raise ModelError(text, kind="bad_request") from error
 
 
 MAX_STRING_CHARS = 600

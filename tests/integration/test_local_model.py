@@ -2,16 +2,22 @@
 
 import asyncio
 import json
+import math
 import os
+import random
+import shutil
+import struct
 import sys
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
 import pytest
 
-from agentkit import JsonAgent, LimitExceeded, ModelError, NoAnswer, Paused, Session, ToolRegistry, tool
+from agentkit import Image, JsonAgent, LimitExceeded, ModelError, NoAnswer, Paused, Session, ToolRegistry, tool
 from agentkit.core.messages import user
+from agentkit.core.parts import describe_unseen
 from agentkit.engine.history import repair_history
 from agentkit.engine.model import TextDelta
 from agentkit.events import ModelAsked
@@ -187,6 +193,98 @@ def test_a_pause_and_a_resume_in_another_session(weights, tmp_path):
         assert len(done) == len(answers)  # each once
     except (LimitExceeded, NoAnswer):
         assert done == []
+
+
+def write_projector(path, width, size=64, patch=16, hidden=32):
+    """Write a projector for images with random weights, whose vectors have the width of a model's."""
+    draw = random.Random(1)
+
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    def whole(value):
+        return struct.pack("<II", 4, value)
+
+    def small(value):
+        return struct.pack("<If", 6, value)
+
+    shades = struct.pack("<IIQ3f", 9, 6, 3, 0.5, 0.5, 0.5)
+    yes = struct.pack("<I?", 7, True)
+    entries = {
+        "general.architecture": struct.pack("<I", 8) + text("clip"),
+        "clip.projector_type": struct.pack("<I", 8) + text("mlp"),
+        "clip.has_vision_encoder": yes,
+        "clip.use_gelu": yes,
+        "clip.vision.image_size": whole(size),
+        "clip.vision.patch_size": whole(patch),
+        "clip.vision.embedding_length": whole(hidden),
+        "clip.vision.feed_forward_length": whole(2 * hidden),
+        "clip.vision.block_count": whole(1),
+        "clip.vision.attention.head_count": whole(2),
+        "clip.vision.attention.layer_norm_epsilon": small(1e-5),
+        "clip.vision.projection_dim": whole(width),
+        "clip.vision.image_mean": shades,
+        "clip.vision.image_std": shades,
+    }
+    square = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_out"), (hidden, hidden))
+    layers = {**square, "ffn_up": (hidden, 2 * hidden), "ffn_down": (2 * hidden, hidden)}
+    shapes = {f"v.blk.0.{name}.weight": shape for name, shape in layers.items()}
+    shapes |= {f"v.blk.0.{name}.bias": shape[1:] for name, shape in layers.items()}
+    norms = ("v.blk.0.ln1", "v.blk.0.ln2", "v.pre_ln", "v.post_ln")
+    shapes |= {f"{name}.{part}": (hidden,) for name in norms for part in ("weight", "bias")}
+    shapes |= {"v.patch_embd.weight": (patch, patch, 3, hidden), "v.patch_embd.bias": (hidden,)}
+    shapes |= {"v.position_embd.weight": (hidden, (size // patch) ** 2)}
+    shapes |= {"mm.0.weight": (hidden, width), "mm.0.bias": (width,)}
+    shapes |= {"mm.2.weight": (width, width), "mm.2.bias": (width,)}
+    infos, data = b"", b""
+    for name, shape in shapes.items():
+        count = math.prod(shape)
+        infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))
+        data += struct.pack(f"<{count}f", *(draw.uniform(-0.1, 0.1) for _ in range(count)))
+        data += bytes(-len(data) % 32)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(entries))
+    head += b"".join(text(key) + value for key, value in entries.items()) + infos
+    path.write_bytes(head + bytes(-len(head) % 32) + data)
+
+
+def make_png(size=64):
+    """Return a red picture."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + bytes((255, 0, 0)) * size) * size
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def test_images_reach_the_weights_through_a_projector(weights, tmp_path):
+    file = tmp_path / "smollm2.gguf"
+    shutil.copyfile(weights, file)
+    write_projector(tmp_path / "mmproj-smollm2.gguf", width=576)
+    image = Image(make_png())
+
+    def count(model, *parts):
+        content = [{"type": "text", "text": "Hello"}, *(part.as_part() for part in parts)]
+        return [*model.ask(Request([user(content)], ToolRegistry()))][-1].usage.input_tokens
+
+    seeing = LocalModel(file, max_tokens=60, num_ctx=4_096)
+    blind = LocalModel(weights, max_tokens=4)
+    patches = 16
+    assert count(seeing, image) == count(seeing) + patches
+    assert count(seeing, image, image) == count(seeing) + 2 * patches
+    note = f"Hello\n{describe_unseen(image.as_part())}"
+    asked = Request([user(note)], ToolRegistry())
+    assert count(blind, image) == [*blind.ask(asked)][-1].usage.input_tokens
+
+    def photo_of(item: str) -> Image:
+        """Show a photo of an item."""
+        return image
+
+    agent = JsonAgent(photo_of, model=seeing, max_steps=2)
+    finish(lambda: agent.run(["Show me a photo of this cup.", image]))
+    check_history(agent.history)
+    assert any(message["role"] == "tool" for message in agent.history)
 
 
 def test_hidden_untrusted_texts_do_not_reach_the_weights(weights):

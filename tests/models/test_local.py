@@ -149,6 +149,16 @@ class TestRequest:
         )
         assert self.body([seen], can_see=True)["messages"][0]["content"][1] == image
 
+    def test_a_projector_is_for_images_alone(self):
+        pdf = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"}}
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+        sent = self.body([user([{"type": "text", "text": "?"}, pdf, image])], can_see=True)["messages"][0]["content"]
+        note = "[application/pdf a.pdf, 3 bytes: this model cannot see it]"
+        assert [part.get("text", part) for part in sent] == ["?", note, image]
+        assert self.body([user([{"type": "text", "text": "?"}, pdf])], can_see=True)["messages"][0]["content"] == (
+            f"?\n{note}"
+        )
+
     def test_the_lesser_limit_of_the_reply_holds(self):
         assert self.body([user("a")], max_tokens=7)["max_tokens"] == 7
         assert self.body([user("a")])["max_tokens"] == 2048
@@ -200,6 +210,43 @@ def find_route(start: str, end: str) -> str:
 
 def write(name, **arguments):
     return json.dumps({"name": name, "arguments": arguments})
+
+
+class TestProjector:
+    """A projector beside the file lets the model see images."""
+
+    IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+    def ask(self, monkeypatch, file, engine):
+        monkeypatch.setitem(sys.modules, "xllamacpp", engine)
+        asked = user([{"type": "text", "text": "What is this?"}, self.IMAGE])
+        return [*LocalModel(file).ask(Request([asked], ToolRegistry()))][-1].message["content"]
+
+    @pytest.mark.parametrize("name", ["mmproj-tiny.gguf", "tiny.mmproj.gguf", "tiny-mmproj.gguf"])
+    def test_the_engine_gets_it_and_the_images(self, tmp_path, monkeypatch, name):
+        file = write_gguf(tmp_path / "weights" / "tiny.gguf")
+        write_gguf(file.with_name(name))
+        engine = Engine(("a cup", 0.0))
+        assert self.ask(monkeypatch, file, engine) == "a cup"
+        assert engine.params.mmproj.path == str(file.with_name(name))
+        assert engine.bodies[0]["messages"][0]["content"][1] == self.IMAGE
+
+    def test_without_it_there_is_a_note(self, tmp_path, monkeypatch):
+        engine = Engine(("a cup", 0.0))
+        self.ask(monkeypatch, write_gguf(tmp_path / "weights" / "tiny.gguf"), engine)
+        assert engine.bodies[0]["messages"][0]["content"].endswith("[image/png, 3 bytes: this model cannot see it]")
+
+    def test_one_of_another_model_is_an_error_that_names_it(self, tmp_path, monkeypatch):
+        class Failing(Engine):
+            def Server(self, params):
+                raise RuntimeError("Failed to init server.")
+
+        file = write_gguf(tmp_path / "weights" / "tiny.gguf")
+        with pytest.raises(ModelError, match=r"cannot load the file: Failed to init server\.$"):
+            self.ask(monkeypatch, file, Failing())
+        write_gguf(file.with_name("mmproj-tiny.gguf"))
+        with pytest.raises(ModelError, match=r"with the projector mmproj-tiny\.gguf: .* or move this one away\.$"):
+            self.ask(monkeypatch, file, Failing())
 
 
 class TestRevision:

@@ -25,8 +25,8 @@ _DERIVED_FIELDS = ("web_search_calls", "code_interpreter_results")
 """What litellm derives from the results for other APIs."""
 _INVOCATIONS = "server_side_tool_invocations"
 """litellm's field for the calls that Gemini ran, which it sends back from there."""
-_SEARCH = "google_search_web"
-"""Gemini's search, where only the metadata of a reply shows it."""
+_GROUNDINGS = {"web": "google_search_web", "maps": "google_maps", "retrievedContext": "file_search"}
+"""Gemini's tools by the kind of what they found, where only the metadata of a reply shows them."""
 _OWN_ITEMS = ("function_call", "custom_tool_call")
 """Items of the Responses API that are calls of the user's tools."""
 
@@ -82,8 +82,8 @@ class Grounding:
     """
 
     def __init__(self) -> None:
-        self._queries: dict[str, None] = {}
-        self._sources: dict[str, Json] = {}
+        self._queries: dict[str, dict[str, None]] = {}
+        self._sources: dict[str, dict[str, Json]] = {}
         self._citations: dict[str, Json] = {}
         self._pages: dict[str, Json] = {}
 
@@ -105,8 +105,9 @@ class Grounding:
     def count_searches(self, usage: Any) -> None:
         """Set the paid searches in the usage of a stream, where litellm counts those of its last chunk alone."""
         details = getattr(usage, "prompt_tokens_details", None)
-        if details is not None and self._queries and not getattr(details, "web_search_requests", None):
-            details.web_search_requests = len(self._queries)
+        queries = self._queries.get("web")
+        if details is not None and queries and not getattr(details, "web_search_requests", None):
+            details.web_search_requests = len(queries)
 
     def _add_pages(self, one: Mapping[str, Any]) -> None:
         for page in one.get("urlMetadata") or ():
@@ -114,10 +115,14 @@ class Grounding:
                 self._pages[url] = _make_source({"url": url})
 
     def _add_search(self, one: Mapping[str, Any]) -> None:
-        self._queries |= dict.fromkeys(map(str, one.get("webSearchQueries") or ()))
-        chunks = [next(iter(chunk.values()), {}) for chunk in one.get("groundingChunks") or ()]
-        sources = [_make_source({"url": chunk.get("uri"), "title": chunk.get("title")}) for chunk in chunks]
-        self._sources |= {json.dumps(source): source for source in sources if source}
+        chunks = [next(iter(chunk.items()), ("", {})) for chunk in one.get("groundingChunks") or ()]
+        sources = [_make_source({"url": found.get("uri"), "title": found.get("title")}) for _, found in chunks]
+        for (kind, _), source in zip(chunks, sources, strict=True):
+            if source:
+                self._sources.setdefault(kind, {})[json.dumps(source)] = source
+        kinds = {kind for kind, _ in chunks}
+        if queries := dict.fromkeys(map(str, one.get("webSearchQueries") or ())):
+            self._queries.setdefault("web" if "web" in kinds or not kinds else min(kinds), {}).update(queries)
         for support in one.get("groundingSupports") or ():
             text = to_valid_text((support.get("segment") or {}).get("text") or "")
             for place in support.get("groundingChunkIndices") or ():
@@ -128,16 +133,19 @@ class Grounding:
     def put(self, message: Message) -> None:
         """Put the citations and the steps into a message; a search that the reply shows gets the sources."""
         steps = message.get("provider_calls") or []
-        sources = [*self._sources.values()]
-        search = next((step for step in steps if step["name"].startswith("google_search")), None)
-        if search is not None and sources:
-            search["sources"] = sources
-        elif search is None and (sources or self._queries):
-            queries = _write({"queries": [*self._queries]})
-            steps.append(_make_step("", _SEARCH, queries, ()) | ({"sources": sources} if sources else {}))
+        for kind, name in _GROUNDINGS.items():
+            sources = [*self._sources.get(kind, {}).values()]
+            queries = [*self._queries.get(kind, ())]
+            shown = next((step for step in steps if step["name"].startswith(name.removesuffix("_web"))), None)
+            if shown is None and (sources or queries):
+                shown = _make_step("", name, _write({"queries": queries} if queries else {}), ())
+                steps.append(shown)
+            if sources and shown is not None:
+                shown["sources"] = sources
         if self._pages and not any(step["name"].startswith("url_context") for step in steps):
             steps.append(_make_step("", "url_context", "{}", self._pages.values()))
-        _add(message, steps, self._citations.values() or sources)
+        every = [source for found in self._sources.values() for source in found.values()]
+        _add(message, steps, self._citations.values() or every)
 
 
 def take_items(message: Message, items: Sequence[Json]) -> list[Json]:

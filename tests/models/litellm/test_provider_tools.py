@@ -291,6 +291,16 @@ def test_grounding_in_a_chunk_of_its_own_is_kept_and_paid(world: str) -> None:
     assert result.cost > 0.01
 
 
+def test_places_of_a_map_are_sources_of_a_step_of_their_own() -> None:
+    place = {"maps": {"uri": "https://maps.example/1", "title": "Tea House"}}
+    grounding = {"webSearchQueries": ["tea nearby"], "groundingChunks": [place], "groundingSupports": []}
+    result, _, _ = play(GEMINI, "sync", False, parts=[], grounding=grounding)
+    message = next(message for message in result.messages if message["role"] == "assistant")
+    sources = [{"url": "https://maps.example/1", "title": "Tea House"}]
+    assert [(step["name"], step["sources"]) for step in message["provider_calls"]] == [("google_maps", sources)]
+    assert message["citations"] == sources
+
+
 def test_a_page_that_gemini_read_is_a_step() -> None:
     read = [{"retrievedUrl": "https://e.org/tea", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"}]
     candidate = {"content": {"role": "model", "parts": [{"text": "3.5"}]}, "index": 0, "finishReason": "STOP"}
