@@ -115,7 +115,8 @@ class Grounding:
                 self._pages[url] = _make_source({"url": url})
 
     def _add_search(self, one: Mapping[str, Any]) -> None:
-        chunks = [next(iter(chunk.items()), ("", {})) for chunk in one.get("groundingChunks") or ()]
+        nothing: tuple[str, Json] = ("", {})
+        chunks = [next(iter(chunk.items()), nothing) for chunk in one.get("groundingChunks") or ()]
         sources = [_make_source({"url": found.get("uri"), "title": found.get("title")}) for _, found in chunks]
         for (kind, _), source in zip(chunks, sources, strict=True):
             if source:
