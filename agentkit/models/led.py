@@ -382,7 +382,7 @@ _LANDMARK = re.compile(
     r" (?:river|lake|sea|bay|island|mountains?|valley|desert|beach|(?:rain)?forest|park|"
     r"state|county|province|region|city)\b"
 )
-"""A word that goes on with the name of a place."""
+"""A word that belongs to the name of a place before it."""
 _NOUN = re.compile(r" ([a-z]+)")
 _AT = re.compile(r"\b(?:in|near|within|around|across) (?:the )?$")
 _EXPRESSION = frozenset(list_stems("function expression equation formula"))

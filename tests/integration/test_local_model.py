@@ -236,7 +236,8 @@ def write_projector(path, width, size=64, patch=16, hidden=32):
     shapes |= {"v.position_embd.weight": (hidden, (size // patch) ** 2)}
     shapes |= {"mm.0.weight": (hidden, width), "mm.0.bias": (width,)}
     shapes |= {"mm.2.weight": (width, width), "mm.2.bias": (width,)}
-    infos, data = b"", b""
+    infos = b""
+    data = b""
     for name, shape in shapes.items():
         count = math.prod(shape)
         infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))

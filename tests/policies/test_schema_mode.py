@@ -613,7 +613,7 @@ class TestLedValues:
         assert {"New York, USA", "Miami, USA"} <= {*offered["start"]} & {*offered["end"]}
         assert not {"New York", "USA"} & {*offered["start"], *offered["end"]}
 
-    def test_a_name_that_goes_on_behind_is_no_place_of_its_own(self):
+    def test_a_landmark_belongs_to_the_name_before_it(self):
         assert "Mississippi river" in ask_about(find_pets, "Find turtles in Mississippi river")["location"]
 
     @pytest.mark.parametrize(("unit", "expected"), [("km/h", ["km/h"]), ("miles", ["miles"]), ("order", ["meters"])])
@@ -647,7 +647,7 @@ class TestLedValues:
         offered = ask_about(market_of, "How did the S&P 500 and the Dow Jones do over the past 5 days?")
         assert offered["indexes"] == [["S&P 500", "Dow Jones"]]
 
-    def test_quotes_around_a_question_are_no_part_of_it(self):
+    def test_quotes_around_a_question_are_left_out(self):
         plain = ask_about(price_of, "What is the price of apple pie for lunch?")
         assert ask_about(price_of, "'What is the price of apple pie for lunch?'") == plain
 
