@@ -206,7 +206,7 @@ ELSEWHERE = {
     "mcp.config": "names in the program's own configuration",
     "core.parts": "addresses and types of parts, which the program writes",
     "core.ask_person": "what a person enters at a question",
-    "models.litellm.model": "names of options, which the program writes",
+    "models.litellm.parameters": "names of options, which the program writes",
     "models.litellm.prices": "columns of litellm's table of prices",
     "models.litellm.provider_tools": "names of models",
     "models.litellm.requests": "plain alternatives without a repetition, ids of at most 64 characters, model names",
