@@ -93,13 +93,36 @@ class _Recording:
         self.calls.append((handler, {key: _copy_tree(value) for key, value in kept.items()}))
         outcome = call(**named)
         if asyncio.iscoroutine(outcome):
-            return self._take_later(outcome)
+            return _LaterOutcome(self, outcome)
         self.outcome = outcome
         return outcome
 
-    async def _take_later(self, outcome: Coroutine[Any, Any, Any]) -> Any:
-        self.outcome = await outcome
-        return self.outcome
+
+@dataclass(slots=True)
+class _LaterOutcome(Coroutine[Any, Any, Any]):
+    """The coroutine of a handler, whose outcome the recording keeps.
+
+    litellm makes it in a thread, so that a time limit may end before anything awaits it: then it is closed.
+    """
+
+    recording: _Recording
+    inner: Coroutine[Any, Any, Any]
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        self.recording.outcome = yield from self.inner.__await__()
+        return self.recording.outcome
+
+    def send(self, value: Any) -> Any:
+        return self.inner.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self.inner.throw(*error)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def __del__(self) -> None:
+        self.inner.close()
 
 
 _Key: TypeAlias = tuple[dict[str, Any], tuple[Any, ...]]

@@ -1,8 +1,10 @@
 """Every failure becomes one `ModelError` that says what failed and whether another try can help."""
 
+import gc
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -130,6 +132,15 @@ def test_an_unanswered_request_times_out(provider: Provider, play: Play, stream:
     with ModelServer({"delay": 20}) as server:
         error = failure(play, provider.at(server, timeout=0.1), stream=stream)
     assert (error.kind, error.transient) == ("timeout", True)
+
+
+@pytest.mark.parametrize("play", ["async"], indirect=True)
+def test_a_request_that_times_out_while_litellm_prepares_it_leaves_no_warning(provider: Provider, play: Play) -> None:
+    with ModelServer() as server:
+        for microseconds in range(500, 20_000, 1_500):
+            with suppress(ModelError):
+                play(provider.at(server, timeout=microseconds / 1_000_000), HI)
+            gc.collect()  # what was never awaited warns now
 
 
 def test_a_closed_port_is_a_fault_of_the_connection(provider: Provider, play: Play, stream: bool) -> None:
