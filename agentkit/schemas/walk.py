@@ -15,7 +15,8 @@ become gigabytes.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -182,7 +183,17 @@ def is_well_formed(schema: Any) -> bool:
 PREFIX = "#/$defs/"
 MAX_INLINED_SCHEMAS = 5_000
 """How many schemas a schema may hold to be inlined; beyond, definitions used more than once stay in `$defs`."""
+_PROPERTY_REF = "\0$ref"
+"""The name that a property named `$ref` has while jsonref runs, which would take its schema for a reference."""
 _HOMES = ("$defs", "definitions")
+_PLACES = SCHEMA_MAPS | SCHEMA_LISTS | SCHEMAS
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    """A value that jsonref must not look into: data that resembles a reference, and references that stay."""
+
+    value: Any
 
 
 def check_references(schema: JsonSchema) -> None:
@@ -230,24 +241,52 @@ def inline(schema: JsonSchema) -> JsonSchema:
     whole = collect_definitions(schema)
     if "$defs" not in whole:
         return whole
+    kept = _find_cycles(whole["$defs"])
+    whole = rebuild(whole, partial(_follow_aliases, definitions=whole["$defs"], kept=kept))
     definitions = whole.pop("$defs")
-    kept = _find_cycles(definitions)
     if _count_inlined(whole, definitions, kept) > MAX_INLINED_SCHEMAS:
         kept |= _find_shared([whole, *definitions.values()])
 
-    def expand(node: JsonSchema) -> JsonSchema:
-        name = _name_target(node)
-        if name is None or name in kept:
-            return node
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        return {**rebuild(definitions[name], expand), **beside}
+    import jsonref  # imports requests: too slow for the top of the file
 
+    def seal(node: JsonSchema) -> JsonSchema:
+        stays = str(node.get("$ref")).removeprefix(PREFIX) in kept
+        followed = {key for key in node if key in _PLACES or (key == "$ref" and not stays)}
+        sealed = {key: value if key in followed else _Sealed(value) for key, value in node.items()}
+        return _rename_keys(sealed, "$ref", _PROPERTY_REF)
+
+    def open_(node: JsonSchema) -> JsonSchema:
+        opened = {key: copy_value(value.value) if isinstance(value, _Sealed) else value for key, value in node.items()}
+        return _rename_keys(opened, _PROPERTY_REF, "$ref")
+
+    sealed = rebuild({**whole, "$defs": definitions}, seal)
     try:
-        inlined = rebuild(whole, expand)
-        rest = {name: rebuild(definitions[name], expand) for name in definitions if name in kept}
+        resolved: Any = jsonref.replace_refs(sealed, proxies=False, lazy_load=False, merge_props=True, loader=_refuse)
     except RecursionError:
         return {**whole, "$defs": definitions}
-    return {**inlined, "$defs": rest} if rest else inlined
+    rest = {name: schema for name, schema in resolved.pop("$defs").items() if name in kept}
+    # jsonref returns equal parts as one shared object; rebuild separates them
+    return rebuild({**resolved, "$defs": rest} if rest else resolved, open_)
+
+
+def _refuse(uri: str) -> Any:
+    raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
+
+
+def _rename_keys(node: JsonSchema, name: str, new: str) -> JsonSchema:
+    """Rename the key `name` in the mappings from names to schemas of `node`, in place."""
+    for key in SCHEMA_MAPS & set(node):
+        if isinstance(node[key], dict) and name in node[key]:
+            node[key] = {new if key == name else key: inner for key, inner in node[key].items()}
+    return node
+
+
+def _follow_aliases(node: JsonSchema, definitions: Mapping[str, JsonSchema], kept: set[str]) -> JsonSchema:
+    """Return `node` with a reference that skips definitions which are nothing but a reference themselves."""
+    name = str(node.get("$ref", "")).removeprefix(PREFIX)
+    while name in definitions and name not in kept and definitions[name].keys() == {"$ref"}:
+        name = definitions[name]["$ref"].removeprefix(PREFIX)
+    return {**node, "$ref": PREFIX + name} if name in definitions else node
 
 
 def _name_target(node: JsonSchema) -> str | None:

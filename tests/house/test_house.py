@@ -50,6 +50,7 @@ NAMES_BUNDLED_TOOLS = {"cli/targets.py"}
 """The files that may name `agentkit_tools`, which imports agentkit; the command line has its tools as a default."""
 LAZY = {
     "litellm",
+    "jsonref",
     "safe_validator",
     "schemas.safe_validator",
     "jsonschema",

@@ -306,7 +306,7 @@ def test_a_tool_of_nested_models_takes_few_calls_beside_those_of_pydantic():
 
     own = count_calls(lambda: JsonTool(plan).openai_schema)
     bare = count_calls(lambda: TypeAdapter(plan).json_schema())
-    assert own <= 1.4 * bare
+    assert own <= 1.7 * bare
 
 
 def test_a_reference_to_elsewhere_is_refused_not_fetched():
