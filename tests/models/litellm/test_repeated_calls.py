@@ -112,7 +112,7 @@ def test_a_repeated_call_takes_few_calls_of_own_functions() -> None:
     with ModelServer(*[CALL] * 6) as server:
         model = Provider("openai").at(server)
         asyncio.run(ask_often())
-    assert min(counts[2:]) <= 168, "litellm prepares nothing anew, nor does agentkit"  # waits on the wire add some
+    assert min(counts[2:]) <= 172, "litellm prepares nothing anew, nor does agentkit"  # 164, and up to 7 for waiting
 
 
 @pytest.mark.parametrize("option", [{"metadata": {"a": 1}}, {"mock_response": "mocked"}, {"num_retries": 0}])
