@@ -229,7 +229,7 @@ def test_what_runs_is_what_was_meant(case, values, syntax):
 def test_each_mistake_by_itself_is_repaired_most_of_the_time(slip, is_value):
     repaired = []
 
-    @settings(QUICK, max_examples=60)
+    @settings(QUICK, max_examples=60, derandomize=True)  # a share of random cases would fail now and then
     @given(tools(TO_SLIP_IN.get(slip, of(*KINDS))))
     def check(case):
         tool, hints, optional, meant = case
