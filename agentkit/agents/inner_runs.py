@@ -53,7 +53,7 @@ def nest(
         return
     inner = InnerRun.open(spec, request, query, parent)
     try:
-        yield inner.request, inner.query
+        yield inner.request, None if inner.has_begun else query
     except Paused as error:
         if not inner.can_pause:
             raise
@@ -68,17 +68,17 @@ def nest(
 class InnerRun:
     """A run inside the call `parent`, with the id `key`.
 
-    `request` begins or continues it, `query` is what it is asked if it begins, and `text` what it was asked.
+    `request` begins or continues it, and `query` is what it is asked, or was asked if it `has_begun`.
     """
 
     name: str
     key: str
-    text: str
+    query: UserQuery
     parent: ParentCall
     inputs: PendingInputs
     can_pause: bool
     request: RunRequest
-    query: UserQuery | None
+    has_begun: bool = False
 
     @classmethod
     def open(cls, spec: AgentSpec, request: RunRequest, query: UserQuery, parent: ParentCall) -> "InnerRun":
@@ -89,7 +89,7 @@ class InnerRun:
         key = parent.call.id if request.tool else _claim(spec, query.text, parent, inputs, outer)
         name = request.tool or parent.call.name
         can_pause = waiting is not None
-        inner = cls(name, key, query.text, parent, inputs, can_pause, request, query)
+        inner = cls(name, key, query, parent, inputs, can_pause, request)
         inner.request = replace(request, report=inner.report)
         inner._attach(outer)
         return inner
@@ -104,7 +104,7 @@ class InnerRun:
             calls = tuple(ToolCall(*entry) for entry in stored["calls"])
             ended = RunInfo("", answer=stored["value"], stopped=stored["stopped"], steps=stored["steps"])
             answer = StoredAnswer(ended, calls)
-            self._continue(session=Session([user(self.text)]), stored=answer)
+            self._continue(session=Session([user(self.query.text)]), stored=answer)
             return
         if found is not None and found is not session:
             for name in ADOPTED:
@@ -119,7 +119,7 @@ class InnerRun:
             self._continue(answers=self.inputs.take_inner(self.key, session.pending))
 
     def _continue(self, **how: Any) -> None:
-        self.query = None
+        self.has_begun = True
         self.request = replace(self.request, **how)
 
     def report(self, event: Event) -> None:
@@ -136,7 +136,7 @@ class InnerRun:
         """
         session = self.request.session
         stored = self.inputs.inner_answers.get(self.key)
-        outer = enclosing(EnclosingCall) if self.query is None else None
+        outer = enclosing(EnclosingCall) if self.has_begun else None
         if outer is not None:  # a run that only repeats its answer does not label what it had read
             read = Label.from_dict(stored["label"]) if stored else Origins(session.messages, outer).whole_label
             outer.origin.add(read)
@@ -147,7 +147,7 @@ class InnerRun:
     def _call(self) -> ToolCall:
         if self.request.tool:
             return self.parent.call
-        return ToolCall(self.key, self.name, json.dumps({"query": self.text}, ensure_ascii=False))
+        return ToolCall(self.key, self.name, json.dumps({"query": self.query.text}, ensure_ascii=False))
 
     def pause(self, error: Paused) -> InnerPaused:
         """Store the session for the enclosing run to continue; return the exception that pauses that run."""

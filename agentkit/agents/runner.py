@@ -370,15 +370,14 @@ def _agent_flow(
 
     A model that the request names is for the agent with which the run begins or continues.
     """
+    is_first = len(request.session.handed) == begun
     if spec is not first:
         spec = spec.for_run(request.settings)
-        is_first = len(request.session.handed) == begun
         model = request.model if is_first else None
         spec, request.session.model = _choose_model(spec, run, request, model, continues=continues and is_first)
         backend, _ = spec.backends.choose(model, spec.fixed_model)
     session = request.session
     if session.handed:
-        is_first = len(session.handed) == begun
         session.messages[0] = system(_instruct(spec, run, request, backend, continues=continues and is_first))
     run.model = backend.name
     journaled = request.session.journaled

@@ -229,34 +229,42 @@ def _find_question(request: Request) -> str:
     return said.rpartition("Question: ")[2]
 
 
-def is_final(request: Request, text: str) -> bool:
-    """Return whether the beginning of a reply, as far as `text` goes, cannot be one that has rivals."""
-    if request.reply_schema is None:
+def is_final(request: Request, text: str) -> bool | None:
+    """Return whether a reply that begins with `text` cannot be one that has rivals; None if it is not known yet."""
+    choosing = {
+        name
+        for form in _list_forms(request)
+        if any(len(inner.get("enum", ())) > 1 for inner in form["properties"]["arguments"]["properties"].values())
+        for name in form["properties"]["name"]["enum"]
+    }
+    if not choosing:
         return True
-    if (named := _NAMED.match(text)) is None:
-        return "enum" not in json.dumps(request.reply_schema)
-    form = _find_form(request, f'{{"name": {named["name"]}, "arguments": {{}}}}')
-    return form is None or not any(
-        len(inner.get("enum", ())) > 1 for inner in form["properties"]["arguments"].get("properties", {}).values()
-    )
+    named = _NAMED.match(text)
+    return None if named is None else named["name"] not in choosing
 
 
-_NAMED = re.compile(r'\s*\{\s*"name"\s*:\s*(?P<name>"[^"\\]*")')
+_NAMED = re.compile(r'\s*\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"')
+
+
+def _list_forms(request: Request) -> list[JsonSchema]:
+    """Return the schemas of the calls, of a request that has the form of `lead_request`; none of another one."""
+    schema = request.reply_schema or {}
+    forms: list[JsonSchema] = schema.get("anyOf", [schema])
+    entries = [form.get("properties", {}) for form in forms]
+    return [
+        form
+        for form, entry in zip(forms, entries, strict=True)
+        if "enum" in entry.get("name", {}) and "properties" in entry.get("arguments", {})
+    ]
 
 
 def _find_form(request: Request, text: str) -> JsonSchema | None:
     """Return the schema of the call that a reply makes, of a request that has the form of `lead_request`."""
-    schema = request.reply_schema or {}
     try:
         name = json.loads(text)["name"]
     except (ValueError, TypeError, KeyError):
         return None
-    forms: list[JsonSchema] = schema.get("anyOf", [schema])
-    for form in forms:
-        entry = form.get("properties", {})
-        if name in entry.get("name", {}).get("enum", ()) and "properties" in entry.get("arguments", {}):
-            return form
-    return None
+    return next((form for form in _list_forms(request) if name in form["properties"]["name"]["enum"]), None)
 
 
 def _list_chosen(schema: JsonSchema, arguments: Any, path: tuple[str, ...]) -> Iterator[_Chosen]:

@@ -226,6 +226,7 @@ class _Replies:
         self._end = end
         self._seconds = seconds
         self._reading: _Reading | None = None
+        self._is_final: bool | None = None
         self._held = list[Delta]()
         self._used = list[Usage]()
         self._reply: Reply | None = None
@@ -252,7 +253,9 @@ class _Replies:
         """Yield the deltas that stay: of the first reply, once it cannot be revised."""
         assert self._reading is not None
         self._held += self._reading.read(chunk)
-        if not self._used and self._held and is_final(self._request, "".join(self._reading.texts)):
+        if self._is_final is None and self._held:
+            self._is_final = is_final(self._request, "".join(self._reading.texts))
+        if self._is_final and not self._used:
             yield from self._held
             self._held.clear()
 

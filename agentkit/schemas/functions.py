@@ -271,8 +271,7 @@ class FunctionSchema:
         self._extra = choose_extra_keys({**self._raw, "additionalProperties": False})
         validate_json = self._adapter.validator.validate_json  # without its wrapper, because every call uses it
         self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
-        if self._read_names is not None:
-            self._validate_json = partial(validate_text, self._validate_json, self._read_names)
+        self._validate_json = text_validator(self._validate_json, self._read_names)
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL})
@@ -319,8 +318,7 @@ class FunctionSchema:
             if self._is_plain and not injected:
                 return partial(self.function, **given)
         else:
-            named = dict(arguments) if self._read_names is None else self._read_names(dict(arguments))
-            given = self._adapter.validate_python(named, extra=self._extra)
+            given = self._adapter.validate_python(name_values(dict(arguments), self._read_names), extra=self._extra)
         if injected:
             given |= injected
         if self._leaves_out:
@@ -384,16 +382,31 @@ def validate_value(type_: Any, value: Any) -> Any:
     """Return JSON data that follows `build_type_schema(type_)` as a value of the type; raise `ValueError` otherwise."""
     adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(type_))
     _, read_names = take_names(adapter.json_schema(schema_generator=PlainJsonSchema))
-    return adapter.validate_python(value if read_names is None else read_names(value))
+    return adapter.validate_python(name_values(value, read_names))
 
 
-def validate_text(validate_json: Callable[..., Any], read_names: Callable[[Any], Any], text: str, **how: Any) -> Any:
-    """Validate JSON text in which the schema offers names of an enum's members."""
-    try:
-        given = from_json(text)
-    except ValueError:
-        return validate_json(text, **how)  # which raises its own error
-    return validate_json(json.dumps(read_names(given)), **how)
+ReadNames: TypeAlias = Callable[[Any], Any] | None
+"""The function of `take_names`."""
+
+
+def name_values(data: Any, read_names: ReadNames) -> Any:
+    """Return JSON data with the values in place of the names that a schema offers for them."""
+    return data if read_names is None else read_names(data)
+
+
+def text_validator(validate_json: Callable[..., Any], read_names: ReadNames) -> Callable[..., Any]:
+    """Return a function that validates JSON text, which may have the names that a schema offers for values."""
+    if read_names is None:
+        return validate_json
+
+    def validate(text: str, **how: Any) -> Any:
+        try:
+            given = from_json(text)
+        except ValueError:
+            return validate_json(text, **how)  # which raises its own error
+        return validate_json(json.dumps(read_names(given)), **how)
+
+    return validate
 
 
 def drop_titles(schema: JsonSchema) -> JsonSchema:

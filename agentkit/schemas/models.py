@@ -27,10 +27,11 @@ from .functions import (
     describe_type_error,
     drop_titles,
     explain_undefined,
+    name_values,
     signature_of,
     signatures_of,
+    text_validator,
     undefined_name,
-    validate_text,
 )
 from .generator import PlainJsonSchema, adapt_annotation, take_names
 from .signature import docstring_of, name_of, name_of_callable, read_signature, to_snake_case
@@ -61,6 +62,7 @@ class ModelSchema:
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(model))
             self._raw, self._read_names = take_names(self._adapter.json_schema(schema_generator=PlainJsonSchema))
+            self._validate_json = text_validator(self._adapter.validate_json, self._read_names)
             self._extra = choose_extra_keys(self._raw, model)
         except UNUSABLE_TYPE_ERRORS as error:
             if name := undefined_name(model):
@@ -87,13 +89,9 @@ class ModelSchema:
         if self._fields is not None:
             instance = self._fields.bind(arguments)()
         elif isinstance(arguments, str):
-            validate = self._adapter.validate_json
-            if self._read_names is not None:
-                validate = partial(validate_text, validate, self._read_names)
-            instance = validate(arguments, extra=self._extra)
+            instance = self._validate_json(arguments, extra=self._extra)
         else:
-            named = dict(arguments) if self._read_names is None else self._read_names(dict(arguments))
-            instance = self._adapter.validate_python(named, extra=self._extra)
+            instance = self._adapter.validate_python(name_values(dict(arguments), self._read_names), extra=self._extra)
         return partial(self.function, instance, **(injected or {}))
 
 

@@ -292,17 +292,22 @@ def test_a_browser_drives_the_page(tmp_path):
 
 
 @contextmanager
-def serve_page(*options):
-    """Serve the page of the shop; yield its address."""
+def serve(*arguments):
+    """Run Python with these arguments and a port; yield the address that it serves."""
     port = free_port()
-    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", *options]
-    server = subprocess.Popen([*serve, "--port", str(port), "--token", "token", "--no-open"], env=ENVIRONMENT)
+    server = subprocess.Popen([sys.executable, *arguments, str(port)], env=ENVIRONMENT, cwd=HERE)
     try:
         wait_until_open(port)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
         server.wait()
+
+
+def serve_page(*options):
+    """Serve the page of the shop; yield its address."""
+    command = ("-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", "--token", "token", "--no-open")
+    return serve(*command, *options, "--port")
 
 
 PASSWORD_SERVER = """
@@ -319,17 +324,9 @@ uvicorn.run(web_app(web_shop.agent, user=user_of), port=int(sys.argv[1]), log_le
 """
 
 
-@contextmanager
 def serve_behind_password():
     """Serve the page behind a sign-in of the browser; yield its address."""
-    port = free_port()
-    server = subprocess.Popen([sys.executable, "-c", PASSWORD_SERVER, str(port)], env=ENVIRONMENT, cwd=HERE)
-    try:
-        wait_until_open(port)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
+    return serve("-c", PASSWORD_SERVER)
 
 
 @pytest.fixture

@@ -863,3 +863,10 @@ class TestRivals:
         assert not is_final(request, '{"na')
         assert is_final(request, '{"name": "final_answer", ')
         assert is_final(Request([user("?")], ToolRegistry()), "Once")
+
+    def test_a_reply_of_a_larger_model_is_final_at_once(self):
+        """It is a list of calls, which has no rivals, so nothing of it is held back from a stream."""
+        call = {"type": "object", "properties": {"name": {"enum": ["find_route"]}, "arguments": {"type": "object"}}}
+        calls = {"type": "object", "properties": {"calls": {"type": "array", "items": call}}}
+        request = Request([user("?")], ToolRegistry(find_route), reply_schema=calls)
+        assert is_final(request, '{"ca')

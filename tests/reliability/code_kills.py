@@ -25,7 +25,7 @@ from agentkit.testing import ScriptedModel, answer, call
 
 MEMORY = Path("/dev/shm")
 PAUSE = 0.002
-MAX_DELAY = 0.3
+MIN_DELAY = 0.01
 MAX_KILLS = 8
 BUSY = 3
 """The exit status of a process that finds the run in use: a child of the killed one has not begun its own program yet."""
@@ -157,16 +157,36 @@ def check(folder: Path) -> Counter[str]:
     return figures
 
 
+def write_programs(dice: random.Random) -> list[str]:
+    return [PREPARE, *(write_program(dice, place) for place in range(dice.randint(1, 3))), LAST]
+
+
+def open_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None)
+
+
+def measure_seconds(dice: random.Random) -> float:
+    """Return the seconds of a program without a kill on this machine: the median of five."""
+    seconds = []
+    for _ in range(5):
+        with open_folder() as name:
+            begin = time.monotonic()
+            os.waitpid(start(Path(name), write_programs(dice)), 0)
+            seconds.append(time.monotonic() - begin)
+    return sorted(seconds)[2]
+
+
 def main(count: int, seed: int) -> None:
     dice = random.Random(seed)
     figures: Counter[str] = Counter()
+    longest = measure_seconds(random.Random(seed))
     for number in range(count):
-        programs = [PREPARE, *(write_program(dice, place) for place in range(dice.randint(1, 3))), LAST]
-        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as name:
+        programs = write_programs(dice)
+        with open_folder() as name:
             folder = Path(name)
             for attempt in range(3 * MAX_KILLS):
                 child = start(folder, programs)
-                delay = dice.uniform(0.01, MAX_DELAY)
+                delay = dice.uniform(MIN_DELAY, longest)
                 end = time.monotonic() + (delay if attempt < MAX_KILLS else 60)
                 while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < end:
                     time.sleep(0.002)

@@ -22,6 +22,7 @@ from typing import Any
 from ...core.errors import ModelError, ModelErrorKind
 from ...core.masking import iterate_causes, mask, mask_exception
 from ...core.parts import shorten_data
+from .requests import refuses_instructions
 
 _CONTEXT_ERROR = re.compile(
     r"context[ _](length|window|limit)|maximum (context|prompt length|model length)|too many tokens"
@@ -59,8 +60,8 @@ _TEXT_ONLY = re.compile(r"not a multimodal model|requires (?:a )?multimodal|cont
 
 llama.cpp sends it with status 500, but no retry can succeed.
 """
-_REFUSED_BY_TEMPLATE = re.compile(r"roles must alternate|system role (?:is )?not supported", re.IGNORECASE)
-"""Refusals of a chat template, which llama.cpp and others send with status 500."""
+_REFUSED_ROLES = re.compile(r"roles must alternate", re.IGNORECASE)
+"""A refusal of a chat template, which llama.cpp and others send with status 500."""
 _FILTERED = re.compile(r"""["']code["']:\s*["'](?:content_filter|content_policy_violation)["']""")
 """The codes of Azure OpenAI and of OpenAI for a request that their filter stopped; many servers copy them."""
 _REFUSED = re.compile(
@@ -118,11 +119,16 @@ def convert_error(
 
 
 def _iter_chain(error: BaseException | None, outer: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and its causes, outermost first."""
+    """Yield the error and its causes, outermost first, up to the response that the provider sent.
+
+    What came before a response is an earlier attempt: after a lost connection litellm sends the request once more.
+    """
     seen: set[int] = set()
     while error is not None and error is not outer and id(error) not in seen:
         seen.add(id(error))
         yield error
+        if "HTTPStatusError" in type(error).__name__:
+            return
         wrapped = getattr(error, "original_exception", None)  # litellm's MidStreamFallbackError
         inner = wrapped if isinstance(wrapped, BaseException) and id(wrapped) not in seen else None
         error = inner or error.__cause__ or error.__context__
@@ -140,7 +146,7 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return "context", False
     if "ReplyTooLarge" in names:
         return "server", False
-    if find_refused_parts(headlines) or _REFUSED_BY_TEMPLATE.search(headlines):
+    if find_refused_parts(headlines) or _REFUSED_ROLES.search(headlines) or refuses_instructions(headlines):
         return "bad_request", False
     if "ContentPolicyViolationError" in names or (status is not None and status < 500 and _FILTERED.search(text)):
         return "refused", False

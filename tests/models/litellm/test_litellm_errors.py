@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 import respx
+from raw_server import Line, SlowServer
 from wire_providers import KEY, Play, Provider
 
 from agentkit.core.errors import ModelError
@@ -17,6 +18,7 @@ from agentkit.core.flow import ask, drive
 from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, Request
 from agentkit.models.litellm.errors import convert_error
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.policies.retries import raise_refusals
 from agentkit.testing import ScriptedModel
@@ -60,9 +62,9 @@ def refusal(play: Play, model: LiteLLMModel, **asked: Any) -> ModelError:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[1]}-{fault[2]}")
 def test_a_fault_of_the_provider_is_classified(provider: Provider, play: Play, fault: tuple[Any, ...]) -> None:
     script, kind, status, transient = fault
-    with ModelServer(script, "not asked for") as server:
+    with ModelServer(script, script) as server:
         error = failure(play, provider.at(server))
-        if not script.get("reset"):  # aiohttp and urllib3 may silently dial again
+        if not script.get("reset"):  # a client may silently dial again
             assert len(server.requests) == 1
     assert (error.kind, error.status, error.transient) == (kind, status, transient)
     assert str(error).startswith(provider.at(server).name + ": ")
@@ -75,9 +77,29 @@ def test_a_fault_of_the_provider_is_classified(provider: Provider, play: Play, f
 def test_before_a_stream_begins_faults_are_classified_alike(
     provider: Provider, play: Play, script: Any, kind: str, status: int | None, transient: bool
 ) -> None:
-    with ModelServer(script) as server:
+    with ModelServer(script, script) as server:  # a client may silently dial again after a reset
         error = failure(play, provider.at(server), stream=True)
     assert (error.kind, error.transient, error.status) == (kind, transient, status)
+
+
+@pytest.mark.parametrize(("status", "kind", "transient"), [(400, "bad_request", False), (429, "rate_limit", True)])
+def test_the_reply_on_a_second_connection_counts(
+    provider: Provider, play: Play, stream: bool, status: int, kind: str, transient: bool
+) -> None:
+    def hang_up_once(line: Line) -> None:
+        if len(server.lines) > 1:  # litellm dials again by itself
+            line.say(f"HTTP/1.1 {status} Of course\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}")
+        line.connection.shutdown(socket.SHUT_WR)
+        while line.connection.recv(65536):  # unread bytes would reset the connection
+            pass
+
+    with SlowServer(hang_up_once) as server:
+        error = failure(play, provider.at(server), stream=stream)
+    assert len(server.lines) <= 2
+    if len(server.lines) == 2:
+        assert (error.kind, error.status, error.transient) == (kind, status, transient)
+    else:
+        assert (error.kind, error.status, error.transient) == ("connection", None, True)
 
 
 def test_the_time_that_the_provider_asks_for_is_kept(provider: Provider, play: Play, stream: bool) -> None:
@@ -123,7 +145,7 @@ def test_a_body_that_is_not_json_is_a_fault_of_the_server(provider: Provider, pl
 
 
 def test_a_body_cut_short_is_a_fault_of_the_connection(provider: Provider, play: Play) -> None:
-    with ModelServer({"content": "hello", "cut": True}) as server:
+    with ModelServer({"content": "hello", "cut": True}, {"content": "hello", "cut": True}) as server:
         error = failure(play, provider.at(server))
     assert (error.kind, error.transient) == ("connection", True)
 
@@ -141,6 +163,7 @@ def test_a_request_that_times_out_while_litellm_prepares_it_leaves_no_warning(pr
         for microseconds in range(500, 20_000, 1_500):
             with suppress(ModelError):
                 play(provider.at(server, timeout=microseconds / 1_000_000), HI)
+            load_litellm().in_memory_llm_clients_cache.flush_cache()  # it may hold such a connection
             gc.collect()  # what was never awaited warns now
 
 
