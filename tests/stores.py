@@ -1,5 +1,6 @@
 """Replace the writes of all stores of journals, so that they fail, or a process dies in one."""
 
+import fcntl
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -10,6 +11,7 @@ import pytest
 
 from agentkit import RunError
 from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.lines import LINES_SUFFIX, LinesStore
 from agentkit.sessions.journal.sqlite import SqliteStore, SqlStore
 
 try:
@@ -17,6 +19,10 @@ try:
 except RunError:  # psycopg is not installed
     PostgresStore = None
 
+in_databases = pytest.mark.parametrize(
+    "new_journal", ["sqlite", pytest.param("postgres", marks=pytest.mark.integration)], indirect=True
+)
+"""For what concerns tables, searches or quotas, which a file of lines does not have."""
 Write = Callable[[Sequence[Any]], None]
 
 
@@ -29,7 +35,11 @@ def patch_append(patched: pytest.MonkeyPatch, replacement: Callable[[Write, SqlS
 
         return execute
 
+    def replaced_lines(write):
+        return lambda store, records: replacement(lambda rows: write(store, rows), store, records)
+
     patched.setattr(SqliteStore, "execute", replaced(SqliteStore.execute))
+    patched.setattr(LinesStore, "_append", replaced_lines(LinesStore._append))
     if PostgresStore is not None:
         patched.setattr(PostgresStore, "execute", replaced(PostgresStore.execute))
 
@@ -37,6 +47,7 @@ def patch_append(patched: pytest.MonkeyPatch, replacement: Callable[[Write, SqlS
 def shorten_waits(patched: pytest.MonkeyPatch, seconds: float) -> None:
     """Wait only so long for the lock of another program."""
     patched.setattr("agentkit.sessions.journal.sqlite.LOCK_TIMEOUT", seconds)
+    patched.setattr("agentkit.sessions.journal.lines.LOCK_TIMEOUT", seconds)
     if PostgresStore is not None:
         patched.setattr("agentkit.sessions.journal.postgres.LOCK_TIMEOUT", seconds)
 
@@ -50,7 +61,11 @@ def change_rows(path, *statements: str) -> None:
 @contextmanager
 def locked(path) -> Iterator[Callable[[], None]]:
     """Let another program lock a journal for writes; yields the function that ends the lock."""
-    if isinstance(path, str):
+    if str(path).endswith(LINES_SUFFIX):
+        other = open(path, "rb")  # noqa: SIM115
+        fcntl.flock(other, fcntl.LOCK_EX)
+        end = partial(fcntl.flock, other, fcntl.LOCK_UN)
+    elif isinstance(path, str):
         import psycopg
 
         other = psycopg.connect(path)

@@ -79,7 +79,9 @@ class Database:
         else:
             queue = f"{SCHEMES[0]}{url.partition('://')[2]}"
         store = open_store(url)
-        assert isinstance(store, SqlStore)  # it is one for every URL
+        if not isinstance(store, SqlStore):
+            close_store(store)
+            raise DefinitionError(f"workers: {url!r:.80} is a file of lines. Name the file of the database *.db.")
         own = WorkerTables(store)
         own.create()
         _create_queue(store, own, queue)

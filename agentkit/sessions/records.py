@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..core.messages import Message, Usage, calls_of
 
+FILE_VERSION = 3
+"""The version of the lines of a file, which its first line names."""
 MAP_ORIGIN = "map"
 """The origin of a run that is a map of queries, which are runs inside it."""
 Line: TypeAlias = Mapping[str, Any]
@@ -487,6 +489,8 @@ class Stored:
     def __init__(self) -> None:
         self.conversations: dict[int, Conversation] = {}
         self.runs: dict[str, RunEntry] = {}
+        self._runs_of: dict[int, list[str]] = defaultdict(list)
+        """The runs of each conversation."""
         self.setups: dict[str, str | None] = {}
         self.names: dict[str, int] = {}
         self.steps: dict[str, dict[tuple[int, str], Step]] = defaultdict(dict)
@@ -569,9 +573,10 @@ class Stored:
     def _begin(self, new: RunBegun) -> None:
         if new.run in self.runs:  # a write may be repeated
             return
-        for run in self.runs.values():
-            if run.conversation == new.conversation and run.status != "finished":
+        for run in map(self.runs.__getitem__, self._runs_of[new.conversation]):
+            if run.status not in ("finished", "superseded"):
                 self.runs[run.id] = replace(run, status="superseded")
+        self._runs_of[new.conversation].append(new.run)
         self.last = new.run
         self.setups[new.run] = new.setup
         self.runs[new.run] = RunEntry(

@@ -163,6 +163,10 @@ def check_records(store: Store, make_store: MakeStore) -> None:
     store.append([ConversationTitled("", key)])
     titled = fold(store.records(key, kinds=(ConversationTitled,)))
     promise(titled.conversation(key).title == "", "an empty title removes the title")
+    some = fold(store.records(*store.runs(RunFilter(conversations=[key])), key, kinds=(StepBegun, StepEnded)))
+    promise({**some.steps} == {**expected.steps}, "with kinds, withdrawn steps are left out, too")
+    bodies = fold(store.records(key, kinds=(MessageWritten,))).conversation(key).bodies
+    promise(len(bodies) == len(expected.conversation(key).bodies), "with kinds, cut messages are left out, too")
 
 
 def check_atomic(store: Store, make_store: MakeStore) -> None:  # noqa: ARG001

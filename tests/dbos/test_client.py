@@ -38,6 +38,11 @@ def test_an_address_that_is_not_a_database_is_refused():
         Client("runs.db")
 
 
+def test_a_file_of_lines_is_refused(url):
+    with pytest.raises(DefinitionError, match=r"is a file of lines. Name the file of the database \*.db"):
+        Client(url.replace("runs.db", "runs.jsonl"))
+
+
 def test_a_sqlite_that_the_queue_cannot_use_is_refused():
     check_sqlite((3, 11), (3, 40))
     check_sqlite((3, 13), (3, 42))

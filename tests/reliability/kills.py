@@ -2,9 +2,9 @@
 
 Some of the resumed runs fail by themselves: what decides about a call raises, or a write of the journal fails.
 
-    python kills.py SECONDS [SEED [URL]]
+    python kills.py SECONDS [SEED [URL|lines]]
 
-The journal is a file, or the PostgreSQL database of the URL.  A run has parallel calls and an agent as a tool.  Each effect is appended to a file, so a repeated one is found.
+The journal is a SQLite file, the PostgreSQL database of the URL, or a file of lines.  A run has parallel calls and an agent as a tool.  Each effect is appended to a file, so a repeated one is found.
 """
 
 import asyncio
@@ -48,8 +48,12 @@ REPLIES = [
 ]
 
 
+STORE = sys.argv[3] if len(sys.argv) > 3 else ""
+IS_SERVER = "://" in STORE
+
+
 def journal_of(folder: Path) -> str:
-    return sys.argv[3] if len(sys.argv) > 3 else str(folder / "runs.db")
+    return STORE if IS_SERVER else str(folder / ("runs.jsonl" if STORE else "runs.db"))
 
 
 def recorded(folder: Path) -> list[RunInfo]:
@@ -76,11 +80,11 @@ def wait_for_exit(children: list[int]) -> None:
 
 
 def empty_database() -> None:
-    if len(sys.argv) > 3:
+    if IS_SERVER:
         import psycopg
 
         while True:
-            with suppress(psycopg.OperationalError), psycopg.connect(sys.argv[3]) as connection:
+            with suppress(psycopg.OperationalError), psycopg.connect(STORE) as connection:
                 connection.execute("DROP SCHEMA IF EXISTS agentkit CASCADE")
                 return
             time.sleep(0.05)  # the server is started again
@@ -206,7 +210,7 @@ def play(folder: Path, chance: random.Random, figures: dict[str, int]) -> None:
         fault = chance.choice(FAULTS) if has_begun else None
         children = [start(folder, fault) for _ in range(chance.choice((1, 1, 2)) if has_begun else 1)]
         if fault is None or chance.random() < 0.3:
-            time.sleep(chance.uniform(0, MAX_DELAY * (2 if len(sys.argv) > 3 else 1)))  # a connection takes longer
+            time.sleep(chance.uniform(0, MAX_DELAY * (2 if IS_SERVER else 1)))  # a connection takes longer
         else:
             wait_for_exit(children)  # so that it fails
         for child in children:

@@ -44,21 +44,21 @@ def interrupting(server: PostgresServer) -> Iterator[list[str]]:
 
 @pytest.mark.integration
 @pytest.mark.timeout(SECONDS + 120)
-@pytest.mark.parametrize("store", ["sqlite", "postgres", "interrupted postgres"])
+@pytest.mark.parametrize("store", ["sqlite", "lines", "postgres", "interrupted postgres"])
 def test_killed_runs_repeat_and_lose_nothing(store: str, request: pytest.FixtureRequest):
     program = Path(__file__).with_name("kills.py")
     with ExitStack() as stack:
-        url = []
-        if store != "sqlite":
+        journal = ["lines"] if store == "lines" else []
+        if "postgres" in store:
             server = request.getfixturevalue("postgres_server")
-            url = [stack.enter_context(server.database())]
+            journal = [stack.enter_context(server.database())]
         interruptions = stack.enter_context(interrupting(server)) if "interrupted" in store else []
-        command = [sys.executable, program, str(SECONDS), "1", *url]
+        command = [sys.executable, program, str(SECONDS), "1", *journal]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 100, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     figures = json.loads(done.stdout)
     print(figures, Counter(interruptions))
-    assert figures["kills"] > SECONDS / (2 if store == "sqlite" else 10), figures
+    assert figures["kills"] > SECONDS / (10 if "postgres" in store else 2), figures
     assert "interrupted" not in store or len(interruptions) > SECONDS / 10, "the connections were lost"
     assert figures["failed"] or SECONDS < 60, figures
     assert [figures[name] for name in ("repeated", "lost", "untrue", "unfinished")] == [0, 0, 0, 0], figures

@@ -11,6 +11,7 @@ from sources import ROOT, nodes_of
 from agentkit import JsonAgent, Session, tool
 from agentkit.extend import ConversationCut, ConversationTagged, ConversationTitled, Lease, StepWithdrawn, TextStored
 from agentkit.journal import JournalError, delete, export, fork, prune, runs, show
+from agentkit.sessions.journal.lines import LinesStore
 from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.sessions.journal.sqlite import SqliteStore
 from agentkit.testing import ScriptedModel, answer, call, check_store
@@ -77,6 +78,11 @@ class Reversed(own_store.FolderStore):
         return reversed([*super().records(*of, kinds=kinds)])
 
 
+class OfKindsAlone(own_store.FolderStore):
+    def records(self, *of, kinds=()):
+        return [record for record in super().records(*of) if not kinds or isinstance(record, kinds)]
+
+
 class Keeping(own_store.FolderStore):
     def remove(self, runs):
         pass
@@ -103,6 +109,7 @@ BROKEN = {
     WithoutTitles: "the last title",
     WithoutTags: "the last tags",
     Reversed: "in an order that fold can read",
+    OfKindsAlone: "with kinds, withdrawn steps",
     Keeping: "remove removes a run",
     OldestFirst: "the newest first",
     Forgetful: "when the store is opened again",
@@ -120,6 +127,10 @@ def test_a_store_that_holds_passes(tmp_path):
 
 def test_the_default_store_passes(tmp_path):
     check_store(lambda: SqliteStore(tmp_path / "runs.db"))
+
+
+def test_the_store_in_a_file_of_lines_passes(tmp_path):
+    check_store(lambda: LinesStore(tmp_path / "runs.jsonl"))
 
 
 @pytest.mark.integration

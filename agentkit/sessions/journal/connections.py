@@ -10,20 +10,21 @@ from importlib import import_module
 from typing import cast
 from weakref import WeakSet
 
-from .sqlite import SqliteStore, SqlStore
-from .store import Place, Store, Sync, absolute_place, is_url, without_scheme
+from .lines import LinesStore, has_lines
+from .sqlite import SqliteStore
+from .store import Place, SharedStore, Store, Sync, absolute_place, is_url, without_scheme
 
 POSTGRES = "agentkit.sessions.journal.postgres"
 """The module that needs psycopg."""
-_open: dict[tuple[str, Sync], SqlStore] = {}
+_open: dict[tuple[str, Sync], SharedStore] = {}
 _guard = threading.RLock()
-_stores: WeakSet[SqlStore] = WeakSet()
+_stores: WeakSet[SharedStore] = WeakSet()
 """The stores in `_open`, and those that were replaced in it and still have users."""
 IDLE_SECONDS = 0.25
 """How long a file stays open without users: opening and closing it takes as much CPU as a short run."""
 MAX_IDLE_FILES = 8
 """The most files that stay open without users."""
-_idle: dict[SqlStore, float] = {}
+_idle: dict[SharedStore, float] = {}
 """The files without users, the oldest first, and since when they have none."""
 _closer: threading.Thread | None = None
 """Closes them after a while; it ends when no file is left."""
@@ -61,13 +62,13 @@ def close_store(store: Store, *, may_rest: bool = False) -> None:
         store: The store.
         may_rest: Whether the file may stay open, too, for `IDLE_SECONDS` to twice that.
     """
-    if not isinstance(store, SqlStore):
+    if not isinstance(store, SharedStore):
         return
     with _guard:
         store.users -= 1
         if store.users:
             return
-        unused = [store]
+        unused: list[SharedStore] = [store]
         if store in _open.values():
             if store.is_server:
                 return
@@ -80,7 +81,7 @@ def close_store(store: Store, *, may_rest: bool = False) -> None:
         store.shut()
 
 
-def _forget(unused: Collection[SqlStore]) -> None:
+def _forget(unused: Collection[SharedStore]) -> None:
     for store in unused:
         _idle.pop(store, None)
     for key in [key for key, store in _open.items() if store in unused]:
@@ -121,11 +122,12 @@ def opened_store(place: Place, sync: Sync = "normal", *, must_exist: bool = Fals
         close_store(store)
 
 
-def _connect(place: str | os.PathLike[str], sync: Sync, *, must_exist: bool) -> SqlStore:
+def _connect(place: str | os.PathLike[str], sync: Sync, *, must_exist: bool) -> SharedStore:
     if is_url(place):
-        store: SqlStore = import_module(POSTGRES).PostgresStore(str(place), sync, must_exist=must_exist)
+        store: SharedStore = import_module(POSTGRES).PostgresStore(str(place), sync, must_exist=must_exist)
         return store
-    return SqliteStore(place, sync, must_exist=must_exist)
+    open_file = LinesStore if has_lines(place) else SqliteStore
+    return open_file(place, sync, must_exist=must_exist)
 
 
 @atexit.register

@@ -61,7 +61,6 @@ from .run_info import (
     with_inner_runs,
 )
 from .search import FoundConversation, SearchHit, check_tags, excerpt_of, has_words, words_of
-from .sqlite import SqlStore
 from .store import (
     NOTES_NAME,
     ConversationBusy,
@@ -69,6 +68,7 @@ from .store import (
     JournalError,
     Place,
     RunFilter,
+    SharedStore,
     Store,
     check_free,
     damage_error,
@@ -622,7 +622,7 @@ class CleanUp(Protocol):
 def _opened_clean_ups(store: Store) -> Iterator[list[CleanUp]]:
     """Open what the doors keep beside the journal."""
     opened = list[CleanUp]()
-    if isinstance(store, SqlStore):
+    if isinstance(store, SharedStore):
         opened = [open_clean_up(store) for table, open_clean_up in clean_ups().items() if store.has_table(table)]
     try:
         yield opened

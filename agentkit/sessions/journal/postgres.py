@@ -24,7 +24,6 @@ from .sqlite import (
     APPLICATION_ID,
     CHECK_CUT,
     DELETE_SETUPS,
-    LOCK_TIMEOUT,
     SCHEMA_VERSION,
     SEARCHED,
     SELECT_UNCHECKED,
@@ -33,7 +32,7 @@ from .sqlite import (
     digest_texts,
     migrations_from,
 )
-from .store import MISSING_REMEDY, JournalError, Lease, Sync
+from .store import LOCK_TIMEOUT, MISSING_REMEDY, JournalError, Lease, Sync
 
 SCHEMA = "agentkit"
 COLUMN_TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}

@@ -2,20 +2,14 @@
 
 Each message, request and call is one row.  Texts are stored whole, secrets included, because a resumed run must make
 the calls that it was about to make: protect the file like the data in it.
-
-A file beside it is locked until its process ends; by it other processes see that the owner of leases lives.  flock(2):
-"the lock is released ... when all such file descriptors have been closed"; so it survives when another part of the
-process opens and closes the file.  On Windows a file that is open cannot be removed, which needs no lock.
 """
 
 import os
 import secrets
-import socket
 import sqlite3
 import sys
-import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape, glob
@@ -46,16 +40,20 @@ from ..records import (
 from .search import SearchHit, searchable_text
 from .store import (
     ALL_RUNS,
+    LOCK_TIMEOUT,
     MISSING_REMEDY,
     JournalError,
     Lease,
     LeaseLost,
+    OwnerFile,
     Place,
     RunFilter,
+    SharedStore,
     Sync,
     check_free,
     damage_error,
-    show_place,
+    is_alive,
+    name_process,
 )
 
 if sys.platform != "win32":
@@ -63,9 +61,6 @@ if sys.platform != "win32":
 
 T = TypeVar("T")
 Statement: TypeAlias = tuple[str, Sequence[Any]]
-LOCK_TIMEOUT = 10.0
-"""Seconds that a write waits for the lock of another process, or for a lost connection."""
-
 MIGRATIONS = (
     """
 CREATE TABLE conversations (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT NOT NULL DEFAULT '{}');
@@ -278,7 +273,7 @@ def _statements_of_begin(record: RunBegun) -> Sequence[Statement]:
     )
 
 
-class SqlStore(ABC):
+class SqlStore(SharedStore):
     """An open journal in a SQL database, usable from any thread; all its errors are `JournalError`s.
 
     It keeps the rows of the tables, as JSON with digests.  All databases understand the same SQL: `?` for a value,
@@ -287,17 +282,9 @@ class SqlStore(ABC):
     """
 
     lease_seconds: float | None = None
-    is_server = False
-    """Whether the database is a server's, not a file."""
 
     def __init__(self, place: Place) -> None:
-        self.place = place
-        """The path or the URL."""
-        self.named = f"the journal {show_place(place)!r}"
-        self.users = 0
-        """The parts of the process that use the store, see `open_store`."""
-        self.lock = threading.RLock()
-        """Held while the store is used."""
+        super().__init__(place)
         self._owner = 0
         """The number in the leases of this process, by which others see whether it lives."""
         self._held: dict[int, Lease] = {}
@@ -322,10 +309,6 @@ class SqlStore(ABC):
         """Return what a function reads, all of whose queries see the same state; other threads wait."""
 
     @abstractmethod
-    def has_table(self, name: str) -> bool:
-        """Return whether there is a table of this name beside those of the journal."""
-
-    @abstractmethod
     def compact(self) -> None:
         """Remove setups that no run has, while no run begins; release the space of what was removed."""
 
@@ -334,35 +317,12 @@ class SqlStore(ABC):
         """Return a line for each problem that the database finds in its own files."""
 
     @abstractmethod
-    def is_current(self) -> bool:
-        """Return whether the place still leads to what is open here; a file may have been deleted or replaced."""
-
-    def can_rest(self) -> bool:
-        """Return whether a file may stay open without users."""
-        return False
-
-    def can_wake(self) -> bool:
-        """Return whether a file that was without users can be used again."""
-        return False
-
-    @abstractmethod
-    def shut(self, *, is_inherited: bool = False) -> None:
-        """Release the file or the connection, and the leases.  `close_store` calls it at last.
-
-        With `is_inherited` both stay those of the parent process, from which this one was just forked.
-        """
-
-    @abstractmethod
     def _is_alive(self, owner: int) -> bool:
         """Return whether the owner of leases, which is not this process, still lives."""
 
     @abstractmethod
     def _own(self) -> int:
         """Return the number of this process, after others can see by it that the process lives."""
-
-    def close(self) -> None:
-        """Release the file or the connection, and the leases."""
-        self.shut()
 
     def append(self, records: Sequence[Record], lease: Lease | None = None) -> None:
         """Write the records, all or none of them; see `Store.append`."""
@@ -554,7 +514,7 @@ class SqlStore(ABC):
         with self.lock:
             try:
                 while (old := self._read_free(conversation, what)) != (lease.token, self._owner):
-                    values = conversation, lease.token, self._own(), _name_process(), time.strftime("%Y-%m-%d %H:%M:%S")
+                    values = conversation, lease.token, self._own(), name_process(), time.strftime("%Y-%m-%d %H:%M:%S")
                     self._write_ended((TAKE_LEASE, (*values, *old)))
                     is_written = True
                 self._held[lease.token] = lease
@@ -577,7 +537,7 @@ class SqlStore(ABC):
             found = self.read("SELECT token, owner, holder, since FROM leases WHERE conversation = ?", conversation)
             token, owner, holder, since = found[0] if found else (0, 0, "", "")
             if token in self._held if owner == self._owner else owner and self._is_alive(owner):
-                named = "this process" if holder == _name_process() else holder
+                named = "this process" if holder == name_process() else holder
                 return token, owner, f"{named}, since {since}"
         return token, owner, ""
 
@@ -600,7 +560,7 @@ class SqlStore(ABC):
                 self._ended.append((END_LEASE, (lease.key, lease.token)))
                 self._write_ended()
 
-    def end_holder(self, conversation: int) -> None:  # noqa: B027
+    def end_holder(self, conversation: int) -> None:
         """End the connection of the process that has a lease, if it has one."""
 
     def _write_ended(self, *statements: Statement) -> None:
@@ -654,52 +614,6 @@ def _conditions_of(wanted: RunFilter) -> Iterator[tuple[str, Sequence[Any]]]:
         yield "begun < ?", (wanted.before,)
 
 
-def _name_process() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"
-
-
-class OwnerFile:
-    """A locked file beside a journal; `owner` is the number in its name."""
-
-    def __init__(self, journal: str) -> None:
-        self.owner = secrets.randbits(60)
-        self._path = _path_of(journal, self.owner)
-        mode = os.stat(journal).st_mode & 0o777  # all users of the journal must be able to look
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, mode)
-        try:
-            if sys.platform != "win32":
-                os.fchmod(self._file, mode)
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.close()
-            raise
-
-    def close(self, *, is_inherited: bool = False) -> None:
-        """End the life of the owner, unless that is the parent process."""
-        with suppress(OSError):
-            os.close(self._file)
-            if not is_inherited:
-                os.unlink(self._path)
-
-
-def is_alive(journal: str, owner: int) -> bool:
-    """Return whether the process of an owner lives; the file of one that was killed is removed."""
-    path = _path_of(journal, owner)
-    try:
-        if sys.platform == "win32":
-            os.unlink(path)
-        else:
-            with open(path, "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            with suppress(OSError):  # the folder may belong to another user, or be read-only
-                os.unlink(path)
-    except FileNotFoundError:
-        return False
-    except (BlockingIOError, PermissionError):
-        return True
-    return False
-
-
 def find_lock_holders(journal: str) -> Iterator[str]:
     """Yield the names of the processes that hold a lock beside a journal, of whatever version they are.
 
@@ -746,10 +660,6 @@ def _name_lock_owner(path: str) -> str:
             if place in words and int(words[words.index(place) - 1]) > 0:
                 return f" (process {words[words.index(place) - 1]})"
     return ""
-
-
-def _path_of(journal: str, owner: int) -> str:
-    return f"{journal}-lease-{owner:x}"
 
 
 CHECKPOINT_PAGES = 4_000

@@ -2,23 +2,28 @@
 
 A store takes and returns records, and gives the right to continue a conversation to one run.
 
-The stores are `sqlite.py` and `postgres.py`; a program may give one of its own in the place of a journal's path.
+The stores are `sqlite.py`, `postgres.py` and `lines.py`; a program may give one of its own in the place of a path.
 """
 
 import os
 import re
+import secrets
 import socket
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from ...core.errors import DefinitionError, RunError
 from ..records import DAMAGE, Record, RunEntry, Step, write_json
+
+if sys.platform != "win32":
+    import fcntl
 
 Sync: TypeAlias = Literal["normal", "full"]
 JournalErrors: TypeAlias = Literal["warn", "raise"]
@@ -40,6 +45,8 @@ SQLITE_SCHEME = "sqlite:///"
 MISSING_REMEDY = "JsonAgent(..., journal=place) begins one with its first run; check the path or the URL."
 """What to do about a place that has no journal."""
 
+LOCK_TIMEOUT = 10.0
+"""Seconds that a write waits for the lock of another process, or for a lost connection."""
 DEAD_HOLDER_SECONDS = 2.0
 """How long the lease of a killed process is awaited."""
 DEAD_HOLDER_PAUSE = 0.01
@@ -63,10 +70,10 @@ class LeaseLost(JournalError):
 class Journal:
     """The file or the database in which runs are recorded, and its settings.
 
-    `path` is the path of a SQLite file, or `postgresql://user:password@host/database`.  `sync="normal"` survives the
-    death of the process; "full" that of the machine too, with an fsync per write (PostgreSQL: by its own settings, and
-    "full" whatever they are).  With `errors="warn"` a run continues if nothing can be written (a full disk), and
-    reports that once; "raise" ends it before a step that would not be recorded.
+    `path` is the path of a SQLite file, of a file of lines (`*.jsonl`), or `postgresql://user:password@host/database`.
+    `sync="normal"` survives the death of the process; "full" that of the machine too, with an fsync per write
+    (PostgreSQL: by its own settings, and "full" whatever they are).  With `errors="warn"` a run continues if nothing
+    can be written (a full disk), and reports that once; "raise" ends it before a step that would not be recorded.
     """
 
     path: Place
@@ -254,8 +261,9 @@ class Store(Protocol):
     def records(self, *of: int | RunEntry, kinds: Collection[type[Record]] = ()) -> Iterable[Record | Step]:
         """Return the records of conversations (by their keys) and of runs, in an order that `fold` can read.
 
-        With `kinds` only those classes are needed; a store may return others too, and others that were replaced.  In
-        the place of `StepBegun` and `StepEnded` it may return a `Step`, which `fold` reads faster.
+        With `kinds` only those classes are needed, and what removes theirs: `StepWithdrawn` and `ConversationCut`.  A
+        store may return others too, and others that were replaced.  In the place of `StepBegun` and `StepEnded` it may
+        return a `Step`, which `fold` reads faster.
         """
         ...
 
@@ -325,9 +333,108 @@ class Store(Protocol):
         ...
 
 
+class SharedStore(Store, ABC):
+    """A store at a path or a URL, which the parts of a process share; see `open_store`."""
+
+    is_server = False
+    """Whether the store is a server's, not a file."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        """The path or the URL."""
+        self.named = f"the journal {show_place(place)!r}"
+        self.users = 0
+        """The parts of the process that use the store."""
+        self.lock = threading.RLock()
+        """Held while the store is used."""
+
+    def has_table(self, name: str) -> bool:  # noqa: ARG002
+        """Return whether a database has a table of this name beside those of the journal."""
+        return False
+
+    @abstractmethod
+    def is_current(self) -> bool:
+        """Return whether the place still leads to what is open here; a file may have been deleted or replaced."""
+
+    def can_rest(self) -> bool:
+        """Return whether a file may stay open without users."""
+        return False
+
+    def can_wake(self) -> bool:
+        """Return whether a file that was without users can be used again."""
+        return False
+
+    @abstractmethod
+    def shut(self, *, is_inherited: bool = False) -> None:
+        """Release the file or the connection, and the leases.  `close_store` calls it at last.
+
+        With `is_inherited` both stay those of the parent process, from which this one was just forked.
+        """
+
+    def close(self) -> None:
+        """Release the file or the connection, and the leases."""
+        self.shut()
+
+
 def make_busy_error(what: str, holder: str) -> ConversationBusy:
     """Return the error for a conversation whose lease another run has."""
     return ConversationBusy(f"{what} is in progress: {holder}, is working on it. Wait until it has ended.")
+
+
+def name_process() -> str:
+    """Return what a lease calls the process that has it."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+class OwnerFile:
+    """A file beside a journal that is locked until its process ends; `owner` is the number in its name.
+
+    By it other processes see that the owner of leases lives.  flock(2): "the lock is released ... when all such file
+    descriptors have been closed"; so it survives when another part of the process opens and closes the file.  On
+    Windows a file that is open cannot be removed, which needs no lock.
+    """
+
+    def __init__(self, journal: str) -> None:
+        self.owner = secrets.randbits(60)
+        self._path = _path_of(journal, self.owner)
+        mode = os.stat(journal).st_mode & 0o777  # all users of the journal must be able to look
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, mode)
+        try:
+            if sys.platform != "win32":
+                os.fchmod(self._file, mode)
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self, *, is_inherited: bool = False) -> None:
+        """End the life of the owner, unless that is the parent process."""
+        with suppress(OSError):
+            os.close(self._file)
+            if not is_inherited:
+                os.unlink(self._path)
+
+
+def is_alive(journal: str, owner: int) -> bool:
+    """Return whether the process of an owner lives; the file of one that was killed is removed."""
+    path = _path_of(journal, owner)
+    try:
+        if sys.platform == "win32":
+            os.unlink(path)
+        else:
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            with suppress(OSError):  # the folder may belong to another user, or be read-only
+                os.unlink(path)
+    except FileNotFoundError:
+        return False
+    except (BlockingIOError, PermissionError):
+        return True
+    return False
+
+
+def _path_of(journal: str, owner: int) -> str:
+    return f"{journal}-lease-{owner:x}"
 
 
 def check_free(store: Store, conversation: int, what: str = "the conversation") -> None:

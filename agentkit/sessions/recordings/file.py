@@ -22,6 +22,7 @@ from ..journal.run_info import RunRecords, Setup, decode_setup, subtract_usage, 
 from ..journal.store import JournalError
 from ..records import (
     DAMAGE,
+    FILE_VERSION,
     Exchange,
     FileBegun,
     Line,
@@ -37,7 +38,6 @@ from ..records import (
     write_line,
 )
 
-FILE_VERSION = 3
 OF_STORES = frozenset(("conversation", "run", "input", "digest"))
 """The fields of records that a file does not need; digests would not fit the masked texts."""
 DELTAS = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}

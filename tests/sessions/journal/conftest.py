@@ -1,4 +1,4 @@
-"""Where the runs of a test are recorded: in a file, and in a PostgreSQL database."""
+"""Where the runs of a test are recorded: in a SQLite file, in a file of lines, and in a PostgreSQL database."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,12 +15,13 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
+@pytest.fixture(params=["sqlite", "lines", pytest.param("postgres", marks=pytest.mark.integration)])
 def new_journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Path | str]]:
     """A function that returns the place of a journal that has no runs, in each kind of store."""
-    if request.param == "sqlite":
+    if request.param != "postgres":
         numbers = iter(range(1000))
-        yield lambda: tmp_path / f"runs{next(numbers) or ''}.db"
+        suffix = "jsonl" if request.param == "lines" else "db"
+        yield lambda: tmp_path / f"runs{next(numbers) or ''}.{suffix}"
         return
     server = request.getfixturevalue("postgres_server")
     with ExitStack() as databases:

@@ -1,6 +1,6 @@
 """A program that kills its own runs at every boundary, one after the other, and continues them; prints the outcomes.
 
-    python killed.py FOLDER sync|async|stream|astream [URL]
+    python killed.py FOLDER sync|async|stream|astream [URL|lines]
 
 Each run is a forked process, which dies by SIGKILL at its n-th boundary: before and after each write of the journal,
 and before and after what each tool and each request does.
@@ -54,8 +54,12 @@ class Fate:
         self.boundary()
 
 
+STORE = sys.argv[3] if len(sys.argv) > 3 else ""
+IS_SERVER = "://" in STORE
+
+
 def journal_of(folder: Path, deadly: int) -> str:
-    return sys.argv[3] if len(sys.argv) > 3 else str(folder / f"{deadly}.db")
+    return STORE if IS_SERVER else str(folder / f"{deadly}.{'jsonl' if STORE else 'db'}")
 
 
 def recorded(journal: str) -> list[RunInfo]:
@@ -71,10 +75,10 @@ def recorded(journal: str) -> list[RunInfo]:
 
 
 def empty_database() -> None:
-    if len(sys.argv) > 3:
+    if IS_SERVER:
         import psycopg
 
-        with psycopg.connect(sys.argv[3]) as connection:
+        with psycopg.connect(STORE) as connection:
             connection.execute("DROP SCHEMA IF EXISTS agentkit CASCADE")
 
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 from pydantic import BaseModel
-from stores import change_rows, locked, patch_append, shorten_waits
+from stores import change_rows, in_databases, locked, patch_append, shorten_waits
 from timing import takes_at_most
 from waiting import HANGS
 
@@ -99,6 +99,7 @@ def content(path) -> list:
 
 
 class TestManyQueries:
+    @in_databases
     @pytest.mark.parametrize("kinds", ["a", "aa", "at", "taa", "aaaa", "apa", "afa", "pa", "fa", "tatata"])
     @pytest.mark.parametrize("name", [None, "talk"])
     def test_each_finished_run_gives_its_own_answer_in_every_order(self, path, kinds, name):
@@ -114,6 +115,7 @@ class TestManyQueries:
                 assert result.run_id == run
         assert (content(path), DONE) == (before, done)
 
+    @in_databases
     @pytest.mark.parametrize("name", [None, "talk"])
     @pytest.mark.parametrize("kinds", ["aa", "apa", "afat", "tatata"])
     def test_runs_branched_in_every_order_stay_as_they_are(self, path, kinds, name):
@@ -265,6 +267,7 @@ def test_a_reply_is_recorded_before_its_calls_begin(path):
     assert len(again.model.requests) == 1
 
 
+@in_databases
 def test_a_reply_that_is_not_in_the_conversation_yet_is_not_paid_again(path, monkeypatch):
     class Killed(BaseException):
         pass
@@ -330,6 +333,7 @@ def test_old_files_are_upgraded(file):
     assert agent_of(file).resume(run.id).answer == "answer 0"
 
 
+@in_databases
 def test_damage_of_a_step_names_the_run(path):
     converse(path, "a")
     change_rows(path, "UPDATE steps SET outcome = replace(outcome, 'booked', 'hooked') WHERE call != ''")
@@ -339,6 +343,7 @@ def test_damage_of_a_step_names_the_run(path):
         agent_of(path).resume(run.id)
 
 
+@in_databases
 @pytest.mark.parametrize(
     ("statement", "where"),
     [("UPDATE runs SET outcome = '{'", "run"), ("UPDATE conversations SET state = '{'", "conversation")],
@@ -425,6 +430,7 @@ def test_a_limit_counts_the_runs_that_can_be_resumed(path):
         thread.join()
 
 
+@in_databases
 def test_sound_runs_are_saved_from_a_damaged_file(path, tmp_path):
     answers = converse(path, "aa")
     (lost,) = converse(path, "a").keys()

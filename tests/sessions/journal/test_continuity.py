@@ -11,6 +11,7 @@ import threading
 from contextlib import closing
 
 import pytest
+from stores import in_databases
 from waiting import wait_until
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, Session, tool
@@ -68,6 +69,7 @@ class TestLimits:
         agent = JsonAgent(look, model=ScriptedModel(looking(3), FINAL), journal=path, limits=limits)
         assert resumed(world, agent, run_id).stopped == reason
 
+    @in_databases
     def test_the_time_between_two_processes_does_not_count(self, path, run_id):
         with opened_store(path) as store:
             before, calls = time_and_calls(store, read_run_records(store, run_id))
@@ -78,6 +80,7 @@ class TestLimits:
         budget = Budget(Limits(seconds=10), before=Spent(seconds=8))
         assert 1 < budget.seconds_left(is_last=True) <= 2
 
+    @in_databases
     def test_a_run_whose_time_was_over_has_none_when_it_is_resumed(self, world, path, run_id):
         with opened_store(path) as store:
             store.execute([("UPDATE steps SET ended = begun + 100 WHERE step = 1", ())])
@@ -170,6 +173,7 @@ class TestTextsBehindReferences:
         assert resumed(world, self.agent, runs(path)[0].id, approvals={waiting.id: True}).answer == "done"
         assert self.made == ["a.txt"]
 
+    @in_databases
     def test_a_changed_text_with_its_digest_voids_the_decision(self, world, path):
         [waiting] = self.pause(world, path).calls
         self.replace_text(path, "/etc", digest=True)
@@ -178,6 +182,7 @@ class TestTextsBehindReferences:
                 resumed(world, self.agent, runs(path)[0].id, approvals={key: True})
         assert not self.made
 
+    @in_databases
     def test_a_changed_text_is_damage(self, world, path):
         [waiting] = self.pause(world, path).calls
         self.replace_text(path, "/etc", digest=False)
@@ -345,6 +350,7 @@ class TestOneConnection:
                 assert new is not old
                 assert new.read("SELECT count(*) FROM runs") == [(0,)]
 
+    @in_databases
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
     def test_a_forked_process_opens_the_file_for_itself(self, path):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from journaled_runs import resume
-from stores import change_rows, patch_append
+from stores import change_rows, in_databases, patch_append
 from waiting import wait_until
 
 from agentkit import JsonAgent, Session, tool
@@ -68,6 +68,7 @@ def pay(bill: str) -> str:
     raise AssertionError(f"{bill} is paid twice")
 
 
+@in_databases
 def test_what_the_inner_agent_had_and_did_is_not_had_and_done_again(world, path):
     paid = stopped_in_b(world, path)
     (run,) = runs(path, unfinished=True)
@@ -134,6 +135,7 @@ def test_a_paused_inner_agent_continues_in_another_process(world, path):
     assert (paid, result.usage.input_tokens) == (["a"], 1111)
 
 
+@in_databases
 def test_agents_at_any_depth_are_saved_from_a_damaged_file(path, tmp_path):
     deep = clerk(pay, final(1, "deep"))
     asked = reply_with_cost(1, ("deep", {"query": "?"}), at="d")
@@ -150,6 +152,7 @@ def test_agents_at_any_depth_are_saved_from_a_damaged_file(path, tmp_path):
     assert tables[0][0] == 3
 
 
+@in_databases
 @pytest.mark.parametrize(
     "statement", ["UPDATE steps SET name = 'other' WHERE run", "DELETE FROM messages WHERE place = 1 AND conversation"]
 )

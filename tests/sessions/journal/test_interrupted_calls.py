@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 from journaled_runs import agent_of, resume, stop_run
-from stores import change_rows, patch_append
+from stores import change_rows, in_databases, patch_append
 
 from agentkit import Limits, Paused, RunError, Session, ToolError, tool
 from agentkit.engine.history import check_history
@@ -131,6 +131,7 @@ class TestCallsUnderWay:
             assert made.count("second") == 1
         assert check_history(result.messages) == []
 
+    @in_databases
     @pytest.mark.parametrize("effect", ["write", "idempotent"])
     @pytest.mark.parametrize("limits", [Limits(tool_calls=1), Limits(seconds=0.05)])
     def test_a_limit_does_not_make_it_one_that_was_not_run(self, world, path, effect, limits):

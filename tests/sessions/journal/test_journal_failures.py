@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 from journaled_runs import ADD, agent_of, resume, stop_run
-from stores import change_rows, patch_append
+from stores import change_rows, in_databases, patch_append
 
 from agentkit import Session, tool
 from agentkit.core.messages import ToolCall, assistant
@@ -94,6 +94,7 @@ class TestWrites:
         assert [run.state for run in runs(path)] == ["finished"] * 2
         assert not any(run.conversation == session.journaled.key for run in runs(path)[1:])
 
+    @in_databases
     def test_a_stopped_run_is_not_resumed_while_the_disk_is_full(self, world, path, monkeypatch):
         identity = stop_run(world, path, ADD)
 
@@ -185,6 +186,7 @@ class TestFiles:
 class TestDamage:
     """Damaged rows and pages."""
 
+    @in_databases
     def test_a_damaged_message_is_named_and_the_rest_is_read(self, path):
         broken = agent_of(path, ADD, answer("3")).run("Go")
         whole = agent_of(path, ADD, answer("3")).run("Go on")
@@ -198,6 +200,7 @@ class TestDamage:
             agent_of(path).resume(broken.run_id)
         assert show(whole.run_id, store=path).messages == whole.messages
 
+    @in_databases
     def test_missing_messages_are_noticed(self, world, path):
         run_id = stop_run(world, path, ADD, ADD)
         change_rows(path, "DELETE FROM messages WHERE place > 3")

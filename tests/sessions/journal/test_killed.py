@@ -20,15 +20,17 @@ DONE = {"0_0": "pay a", "0_1": "mail b", "0_2": "look c", "1_0": "pay d", "1_1":
     ("store", "mode"),
     [
         *[("sqlite", mode) for mode in ("sync", "async", "stream", "astream")],
+        ("lines", "sync"),
+        ("lines", "async"),
         ("postgres", "sync"),
         ("postgres", "async"),
     ],
 )
 def test_a_run_that_is_killed_anywhere_continues(store: str, mode: str, request: pytest.FixtureRequest):
-    url = [request.getfixturevalue("postgres_url")] if store == "postgres" else []
+    journal = [] if store == "sqlite" else [request.getfixturevalue("postgres_url") if store == "postgres" else store]
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         done = subprocess.run(
-            [sys.executable, Path(__file__).with_name("killed.py"), folder, mode, *url],
+            [sys.executable, Path(__file__).with_name("killed.py"), folder, mode, *journal],
             capture_output=True,
             text=True,
             check=False,

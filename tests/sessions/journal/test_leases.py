@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from journaled_runs import ADD, add, agent_of, resume, stop_run
-from stores import patch_append
+from stores import in_databases, patch_append
 from waiting import wait_until
 
 from agentkit import JsonAgent, Session
@@ -200,6 +200,7 @@ class TestLeases:
                 for key in (*[7] * 200, *range(100, 200)):
                     store.take(key).release()
 
+    @in_databases
     def test_a_lease_that_could_not_be_removed_refuses_no_run(self, path, monkeypatch):
         def fail(write, store, statements):
             raise JournalError("the disk is full")

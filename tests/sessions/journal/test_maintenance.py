@@ -2,7 +2,7 @@
 
 import pytest
 from journaled_runs import ADD, add, agent_of, interrupt, resume
-from stores import change_rows, patch_append
+from stores import change_rows, in_databases, patch_append
 
 from agentkit import DefinitionError, JsonAgent, Session, tool
 from agentkit.core.messages import pending_calls
@@ -86,6 +86,7 @@ class TestShow:
 class TestRemoval:
     """`delete` and `prune`."""
 
+    @in_databases
     def test_a_deleted_run_is_removed_with_its_messages(self, world, path):
         first = world.run(agent_of(path, answer("a secret word")), "Go")
         second = world.run(agent_of(path, answer("3")), "Stay")
@@ -95,6 +96,7 @@ class TestRemoval:
             assert store.read("SELECT count(*) FROM messages WHERE body LIKE ?", "%a secret word%") == [(0,)]
             assert store.read("SELECT count(*) FROM conversations") == [(1,)]
 
+    @in_databases
     def test_a_conversation_is_deleted_with_all_its_runs_unless_one_works(self, world, path):
         kept = world.run(agent_of(path, answer("3")), "Stay")
         agent = agent_of(path, answer("a secret word"), answer("again"))
@@ -120,6 +122,7 @@ class TestRemoval:
         delete(first.run_id, store=file)
         assert b"a secret word" not in file.read_bytes()
 
+    @in_databases
     def test_old_runs_are_pruned(self, path):
         agent_of(path, answer("3"))("Go")
         assert prune(1, store=path) == 0

@@ -2,6 +2,7 @@
 
 import pytest
 from journaled_runs import ADD, Stopped, add, agent_of, resume, stop, stop_run
+from stores import in_databases
 
 from agentkit import DefinitionError, JsonAgent, RunError, Session
 from agentkit.extend import ALL_RUNS, delete_conversation, list_conversations, opened_store, rename_conversation
@@ -137,6 +138,7 @@ class TestTheListOfConversations:
             found = list_conversations(reads, beginning="ada/", limit=2)
             assert [info.name for info in found] == ["ada/3", "ada/2"]
 
+    @in_databases
     def test_a_damaged_run_does_not_hide_the_others(self, world, path):
         start_conversations(world, path, "kolkata", "mumbai")
         with opened_store(path) as store:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from journaled_runs import agent_of, resume
+from stores import in_databases
 
 from agentkit import Session, tool
 from agentkit.extend import list_conversations, rename_conversation
@@ -195,6 +196,7 @@ def test_a_change_that_fails_leaves_it_as_it_was(old):
         assert ([*file.iterdump()], file.execute("PRAGMA user_version").fetchone()) == before
 
 
+@in_databases
 @pytest.mark.parametrize(("readable_by", "writable_by"), [(0, 0), (0, 1), (1, 1)])
 def test_the_next_version_states_what_this_one_may_do(world, path, readable_by, writable_by):
     result = world.run(agent_of(path, answer("3")), "Go")

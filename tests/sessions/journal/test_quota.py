@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 from paying import Priced, agent_of, look
+from stores import in_databases
 from waiting import wait_until
 
 from agentkit import DefinitionError, JsonAgent, LimitExceeded, Quota, RunError
@@ -65,6 +66,7 @@ def test_a_store_that_keeps_no_sums_is_named_with_the_missing_method(world):
         world.run(agent_of(store, Priced()), "Go")
 
 
+@in_databases
 def test_a_model_of_unknown_price_is_refused_unless_the_quota_allows_it(world, path):
     agent = agent_of(path, ScriptedModel(answer("done"), answer("done")))
     with pytest.raises(RunError, match=r"Quota\(dollars=...\) cannot hold.*Quota\(dollars=..., unknown_price"):
@@ -74,6 +76,7 @@ def test_a_model_of_unknown_price_is_refused_unless_the_quota_allows_it(world, p
 
 
 class TestOneProcess:
+    @in_databases
     def test_runs_of_an_owner_share_the_dollars_and_other_owners_have_their_own(self, world, path):
         model = Priced(looks=0)
         caught = None
@@ -90,6 +93,7 @@ class TestOneProcess:
         assert (run, held) == ("", 0.0)
         assert spent <= 0.5
 
+    @in_databases
     def test_a_run_makes_its_final_request_from_what_it_kept(self, world, path):
         model = Priced(looks=1000)
         result = world.run(agent_of(path, model, 0.5), "Go")
@@ -97,6 +101,7 @@ class TestOneProcess:
         assert model.spent <= 0.5
         assert rows(path) == [("", pytest.approx(model.spent), 0.0)]
 
+    @in_databases
     def test_a_function_of_the_run_names_the_owner(self, world, path):
         agent = agent_of(path, Priced(looks=0), owner=lambda run: run.deps["user"])
         for user in ("ada", "bob", "ada"):
@@ -106,6 +111,7 @@ class TestOneProcess:
         with pytest.raises(DefinitionError, match="owner must be a text that is not empty, got None"):
             world.run(agent, "Go", deps={"user": None})
 
+    @in_databases
     def test_an_agent_inside_a_tool_draws_from_it(self, world, path):
         inner = Priced(looks=1000)
         helper = JsonAgent(look, model=inner, memory=False)
@@ -119,6 +125,7 @@ class TestOneProcess:
         assert inner.spent <= 0.5
         assert rows(path) == [("", pytest.approx(inner.spent), 0.0)]
 
+    @in_databases
     def test_a_request_that_failed_sets_nothing_aside(self, world, path):
         model = Priced()
         model.ask = lambda _: 1 / 0
@@ -126,6 +133,7 @@ class TestOneProcess:
             world.run(agent_of(path, model), "Go")
         assert rows(path) == [("", 0.0, 0.0)]
 
+    @in_databases
     def test_a_new_period_begins_with_nothing_spent(self, path):
         now = [NOON]
         with opened_store(path) as store:
@@ -143,6 +151,7 @@ class TestOneProcess:
         spent = [spent for _, spent, _ in rows(path)]
         assert sorted(spent) == [0.0, 0.0, 0.0, *[pytest.approx(0.8)] * 3]
 
+    @in_databases
     def test_what_was_settled_is_settled_once_if_the_write_is_repeated(self, path):
         with opened_store(path) as store:
             assert store.reserve("ada", "run", 0.0, (0.1, 0.5), 1.0) == 0.5
@@ -154,6 +163,7 @@ class TestOneProcess:
 
 
 class TestProcesses:
+    @in_databases
     def test_together_they_spend_no_more_than_the_quota(self, path):
         with opened_store(path):
             children = [start(path, 12, seed) for seed in range(4)]
@@ -162,6 +172,7 @@ class TestProcesses:
         assert 0.85 < spent <= 1.0
         assert rows(path) == [("", pytest.approx(spent), 0.0)]
 
+    @in_databases
     def test_what_a_killed_process_had_set_aside_is_free_again(self, path):
         child = start(path, 0)
         try:
@@ -185,6 +196,7 @@ def agent_account(path, store) -> Account:
 
 
 class TestCosts:
+    @in_databases
     def test_they_are_summed_by_user_tool_and_model(self, world, path):
         model = Priced(looks=2)
         for owner in ("ada", "bob"):

@@ -11,7 +11,7 @@ import time
 from contextlib import closing, suppress
 
 import pytest
-from stores import patch_append, shorten_waits
+from stores import in_databases, patch_append, shorten_waits
 from waiting import wait_until
 
 from agentkit.sessions.journal.connections import open_store, opened_store
@@ -156,6 +156,7 @@ class TestFiles:
 
 
 class TestForks:
+    @in_databases
     def test_a_child_cannot_write_with_a_lease_of_its_parent(self, path):
         with opened_store(path) as store:
             lease = store.take(7)
@@ -174,6 +175,7 @@ class TestForks:
             assert elsewhere(LEASE_ELSEWHERE, path, 7, 8) == "busy\ntaken"
             lease.release()
 
+    @in_databases
     def test_a_child_can_end_what_another_thread_was_using(self, path):
         entered = threading.Event()
 
@@ -201,6 +203,7 @@ class TestForks:
 
 
 class TestInterrupts:
+    @in_databases
     def test_a_lease_that_was_written_before_an_interrupt_is_free(self, path, monkeypatch):
         def interrupt(write, store, statements):
             write(statements)

@@ -1,0 +1,224 @@
+"""A journal in a file of lines: what is on disk, and what damages it."""
+
+import errno
+import json
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from agentkit import DefinitionError, JsonAgent, Quota, Session
+from agentkit.journal import delete, find, runs, show
+from agentkit.sessions.journal import JournalError
+from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.lines import LinesStore
+from agentkit.sessions.journal.maintenance import find_problems, salvage
+from agentkit.sessions.journal.store import RunFilter
+from agentkit.sessions.records import MessageWritten, RunBegun, RunConcluded
+from agentkit.testing import ScriptedModel, answer, call
+
+KEY = 7
+MESSAGE = MessageWritten(0, '{"role":"user","content":"Go"}', KEY)
+NEXT = MessageWritten(1, '{"role":"assistant","content":"Gone"}', KEY)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.jsonl"
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def agent_of(path, *replies) -> JsonAgent:
+    return JsonAgent(add, model=ScriptedModel(*(replies or (call("add", a=2, b=3), answer("5")))), journal=path)
+
+
+def count(path) -> int:
+    with opened_store(path) as store:
+        return store.count_messages(KEY)
+
+
+def test_each_line_is_a_list_of_records(path):
+    run = agent_of(path).run("2 + 3?")
+    head, *lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert head == [{"kind": "record", "version": 3}]
+    written = [entry for line in lines for entry in line]
+    assert {"run", "message", "call", "result", "end"} <= {entry["kind"] for entry in written}
+    assert [entry["message"]["role"] for entry in written if entry["kind"] == "message"] == [
+        *("system", "user", "assistant", "tool", "assistant", "tool"),
+    ]
+    assert show(run.run_id, store=path).run.answer == "5"
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_conversation_continues_in_a_file_of_lines(path):
+    session = Session()
+    agent = agent_of(path, answer("one"), answer("two"))
+    first = agent.run("first", session=session)
+    second = agent.run("second", session=session)
+    assert [run.id for run in runs(path)] == [second.run_id, first.run_id]
+    again = Session.resumed(first.run_id, path)
+    assert agent_of(path).run(None, session=again).answer == "one"
+
+
+def test_a_half_written_line_is_ignored_and_removed(path):
+    with closing(LinesStore(path)) as store:
+        store.append([MESSAGE])
+        whole = path.read_bytes()
+        path.write_bytes(whole + b'[{"kind": "message", "pl')
+        assert count(path) == 1
+        store.append([NEXT])
+    assert path.read_bytes().startswith(whole + b"[{")
+    assert count(path) == 2
+    with closing(LinesStore(path)) as store:
+        assert store.find_damage() == []
+
+
+def test_a_full_disk_leaves_whole_lines(path, monkeypatch):
+    write = os.write
+
+    def write_half(file, data):
+        if len(data) < 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, bytes(data)[: len(data) // 2])
+
+    with closing(LinesStore(path)) as store:
+        store.append([MESSAGE])
+        before = path.read_bytes()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", write_half)
+            with pytest.raises(JournalError, match=r"runs.jsonl'.*No space left"):
+                store.append([NEXT])
+        assert path.read_bytes() == before
+        store.append([NEXT])
+    assert count(path) == 2
+
+
+def test_damage_is_reported_refuses_writes_and_leaves_the_rest_readable(path, tmp_path):
+    first = agent_of(path).run("2 + 3?")
+    agent_of(path).run("and 2 + 3?")
+    lines = path.read_text().splitlines(keepends=True)
+    (begin,) = (number for number, line in enumerate(lines) if '"query":"and 2 + 3?"' in line)
+    lines[begin] = lines[begin].replace('"kind"', '"k', 1)
+    path.write_text("".join(lines))
+    assert find_problems(path)[0].startswith(f"line {begin + 1}: JSONDecodeError")
+    with (
+        closing(LinesStore(path)) as store,
+        pytest.raises(JournalError, match=rf"damaged: line {begin + 1}.*--salvage"),
+    ):
+        store.append([MESSAGE])
+    assert show(first.run_id, store=path).run.answer == "5"
+    assert salvage(path, tmp_path / "saved.jsonl") == 1
+    assert [run.id for run in runs(tmp_path / "saved.jsonl")] == [first.run_id]
+    assert find_problems(tmp_path / "saved.jsonl") == []
+
+
+def test_a_changed_text_is_damage(path):
+    run = agent_of(path).run("2 + 3?")
+    path.write_text(path.read_text().replace('"content":"2 + 3?"', '"content":"2 + 4?"'))
+    assert "is damaged: message 1 is missing or incomplete" in str(show(run.run_id, store=path))
+    assert f"run {run.run_id}: " in find_problems(path)[0]
+
+
+def test_a_removal_by_another_process_is_noticed(path):
+    other = KEY + 1
+    with closing(LinesStore(path)) as store, closing(LinesStore(path)) as remover:
+        store.append([RunBegun("old", "Go", "m", 0, 1.0, KEY), MESSAGE])
+        store.append([RunConcluded("failed", "{}", 2.0, None, "old", KEY)])
+        store.append([RunBegun("new", "Go", "m", 1, 3.0, KEY)])
+        store.append([RunBegun("kept", "Go", "m", 0, 4.0, other)])
+        remover.remove(remover.runs(RunFilter(ids=["new"])))
+        assert [(run.id, run.status) for run in store.runs()] == [("kept", "open"), ("old", "superseded")]
+        store.append([NEXT])
+        assert remover.count_messages(KEY) == 2
+        lease = store.take(KEY)
+        remover.remove(remover.runs(RunFilter(ids=["old"])))
+        assert remover.holder(KEY).startswith("process ")
+        lease.release()
+        assert (store.count_messages(KEY), store.version(KEY)) == (0, "")
+
+
+def test_a_deleted_run_leaves_the_file(path):
+    run = agent_of(path).run("2 + 3?")
+    kept = agent_of(path).run("again")
+    delete(run.run_id, store=path)
+    assert [entry.id for entry in runs(path)] == [kept.run_id]
+    assert run.run_id not in path.read_text()
+
+
+def test_a_deleted_file_is_an_error_and_a_new_one_begins(path):
+    with opened_store(path) as store:
+        store.append([MESSAGE])
+        path.unlink()
+        with pytest.raises(JournalError, match="No such file"):
+            store.append([NEXT])
+    with opened_store(path) as store:
+        assert store.count_messages(KEY) == 0
+    with pytest.raises(JournalError, match="does not exist"):
+        runs(path.with_name("other.jsonl"))
+    store.close()
+    with pytest.raises(JournalError, match="is closed"):
+        store.append([NEXT])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_writes_with_a_file_and_leases_of_its_own(path):
+    with opened_store(path) as store:
+        lease = store.take(KEY)
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                with opened_store(path) as own:
+                    own.append([MESSAGE])
+                    lease.release()
+                    status = 0 if own.holder(KEY).startswith("process ") else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert store.holder(KEY).startswith("this process, since ")
+        assert store.count_messages(KEY) == 1
+        lease.release()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("hello\n", "is not a journal"),
+        ('{"kind": "record", "version": 3}\n', "is the file of one recorded run"),
+        ('[{"kind":"record","version":99}]\n', r"has version 99 of the format, expected 3. Update agentkit"),
+        ('[{"kind":"message","place":0,"message":{"role":"user"}}]\n', "is not a journal"),
+    ],
+)
+def test_another_file_is_refused_and_unchanged(path, content, reason):
+    path.write_text(content)
+    with pytest.raises(JournalError, match=f"runs.jsonl' {reason}"):
+        runs(path)
+    assert path.read_text() == content
+
+
+def test_a_recorded_run_is_not_taken_for_a_journal(path):
+    JsonAgent(add, model=ScriptedModel(answer("5"))).run("2 + 3?", record=path)
+    with pytest.raises(JournalError, match="the file of one recorded run"):
+        runs(path)
+
+
+def test_a_sqlite_file_under_this_name_is_named(path):
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE notes (text)")
+    with pytest.raises(JournalError, match=r"is a SQLite file. Give it a name that does not end with .jsonl"):
+        runs(path)
+
+
+def test_what_only_databases_do_is_an_error_that_names_them(path):
+    agent = agent_of(path)
+    agent.run("2 + 3?")
+    with pytest.raises(JournalError, match=r"no method search\(\).*SQLite file or in PostgreSQL"):
+        find("2", store=path)
+    with pytest.raises(DefinitionError, match=r"no method reserve\(\).*SQLite file or in PostgreSQL"):
+        agent.run("again", quota=Quota(owner="ada", dollars=1))
