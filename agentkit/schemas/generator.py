@@ -42,6 +42,16 @@ class PlainJsonSchema(GenerateJsonSchema):
         result = super().generate(schema, mode)
         return {**result, MEMBERS: {}} if self._offers_names else result
 
+    def _build_definitions_remapping(self) -> Any:
+        """Give pydantic empty definitions where none has to be compared with another: no two of them share a name."""
+        definitions = self.definitions
+        names = [name for key in definitions for name in self._prioritized_defsref_choices[key]]
+        if len(set(names)) == len(names):
+            self.definitions = {key: {} for key in definitions}
+        remapping = super()._build_definitions_remapping()
+        self.definitions = definitions
+        return remapping
+
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's name
         return False
 

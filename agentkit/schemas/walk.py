@@ -15,7 +15,6 @@ become gigabytes.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -183,17 +182,10 @@ def is_well_formed(schema: Any) -> bool:
 PREFIX = "#/$defs/"
 MAX_INLINED_SCHEMAS = 5_000
 """How many schemas a schema may hold to be inlined; beyond, definitions used more than once stay in `$defs`."""
-_PROPERTY_REF = "\0$ref"
-"""The name that a property named `$ref` has while jsonref runs, which would take its schema for a reference."""
 _HOMES = ("$defs", "definitions")
-_PLACES = SCHEMA_MAPS | SCHEMA_LISTS | SCHEMAS
-
-
-@dataclass(frozen=True)
-class _Sealed:
-    """A value that jsonref must not look into: data that resembles a reference, and references that stay."""
-
-    value: Any
+_TARGET = -1
+_NAME = -2
+"""The keys of a reference and of a definition's name in what jsonref reads: numbers, unlike all keys of a schema."""
 
 
 def check_references(schema: JsonSchema) -> None:
@@ -242,43 +234,54 @@ def inline(schema: JsonSchema) -> JsonSchema:
     if "$defs" not in whole:
         return whole
     kept = _find_cycles(whole["$defs"])
-    whole = rebuild(whole, partial(_follow_aliases, definitions=whole["$defs"], kept=kept))
+    if any(definition.keys() == {"$ref"} for definition in whole["$defs"].values()):
+        whole = rebuild(whole, partial(_follow_aliases, definitions=whole["$defs"], kept=kept))
     definitions = whole.pop("$defs")
     if _count_inlined(whole, definitions, kept) > MAX_INLINED_SCHEMAS:
         kept |= _find_shared([whole, *definitions.values()])
 
     import jsonref  # imports requests: too slow for the top of the file
 
-    def seal(node: JsonSchema) -> JsonSchema:
-        stays = str(node.get("$ref")).removeprefix(PREFIX) in kept
-        followed = {key for key in node if key in _PLACES or (key == "$ref" and not stays)}
-        sealed = {key: value if key in followed else _Sealed(value) for key, value in node.items()}
-        return _rename_keys(sealed, "$ref", _PROPERTY_REF)
-
-    def open_(node: JsonSchema) -> JsonSchema:
-        opened = {key: copy_value(value.value) if isinstance(value, _Sealed) else value for key, value in node.items()}
-        return _rename_keys(opened, _PROPERTY_REF, "$ref")
-
-    sealed = rebuild({**whole, "$defs": definitions}, seal)
+    places = _find_places(whole, kept)
+    places["$defs"] = {name: {**_find_places(inner, kept), _NAME: name} for name, inner in definitions.items()}
     try:
-        resolved: Any = jsonref.replace_refs(sealed, proxies=False, lazy_load=False, merge_props=True, loader=_refuse)
+        resolved: Any = jsonref.replace_refs(places, proxies=False, lazy_load=False, loader=_refuse)
     except RecursionError:
         return {**whole, "$defs": definitions}
-    rest = {name: schema for name, schema in resolved.pop("$defs").items() if name in kept}
-    # jsonref returns equal parts as one shared object; rebuild separates them
-    return rebuild({**resolved, "$defs": rest} if rest else resolved, open_)
+    if rest := {name: inner for name, inner in definitions.items() if name in kept}:
+        whole["$defs"] = rest
+    inlined: JsonSchema = _fill(whole, resolved, definitions)
+    return inlined
 
 
 def _refuse(uri: str) -> Any:
     raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
 
 
-def _rename_keys(node: JsonSchema, name: str, new: str) -> JsonSchema:
-    """Rename the key `name` in the mappings from names to schemas of `node`, in place."""
-    for key in SCHEMA_MAPS & set(node):
-        if isinstance(node[key], dict) and name in node[key]:
-            node[key] = {new if key == name else key: inner for key, inner in node[key].items()}
-    return node
+def _find_places(schema: JsonSchema, kept: set[str]) -> dict[str | int, Any]:
+    """Return the references of a schema at their places, and nothing else; those to `kept` definitions stay."""
+    places: dict[str | int, Any] = {}
+    for (*outer, last), inner in iter_children(schema):
+        if found := _find_places(inner, kept):
+            holder = places.setdefault(outer[0], {}) if outer else places
+            holder[last] = found
+    if isinstance(reference := schema.get("$ref"), str) and reference.removeprefix(PREFIX) not in kept:
+        places[_TARGET] = {"$ref": reference}
+    return places
+
+
+def _fill(value: Any, places: Mapping[str | int, Any] | None, definitions: Mapping[str, JsonSchema]) -> Any:
+    """Return a copy of a schema, or of a part of it, with the definitions whose places jsonref put into `places`."""
+    if not places:
+        return copy_value(value)
+    if isinstance(value, list):
+        return [_fill(inner, places.get(index), definitions) for index, inner in enumerate(value)]
+    target = places.get(_TARGET)
+    filled: JsonSchema = {} if target is None else _fill(definitions[target[_NAME]], target, definitions)
+    for key, inner in value.items():
+        if target is None or key != "$ref":
+            filled[key] = _fill(inner, places.get(key), definitions)
+    return filled
 
 
 def _follow_aliases(node: JsonSchema, definitions: Mapping[str, JsonSchema], kept: set[str]) -> JsonSchema:
