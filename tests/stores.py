@@ -22,7 +22,7 @@ except RunError:  # psycopg is not installed
 in_databases = pytest.mark.parametrize(
     "new_journal", ["sqlite", pytest.param("postgres", marks=pytest.mark.integration)], indirect=True
 )
-"""For what concerns tables, searches or quotas, which a file of lines does not have."""
+"""For what concerns tables or quotas, which a file of lines does not have."""
 Write = Callable[[Sequence[Any]], None]
 
 

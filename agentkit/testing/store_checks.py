@@ -374,7 +374,9 @@ def check_search(store: Store, make_store: MakeStore) -> None:
     rare = f"rare{secrets.token_hex(6)}"
     message = f'{{"role":"user","content":"The {rare.upper()} bird"}}'
     run = begin(key)
-    store.append([run, MessageWritten(1, message, key)])
+    store.append(
+        [run, MessageWritten(0, '{"role":"system","content":"Be brief."}', key), MessageWritten(1, message, key)]
+    )
     other: Any = make_store()
     try:
         for opened in (found, other):

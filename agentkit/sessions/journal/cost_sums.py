@@ -10,8 +10,7 @@ from ...core.messages import Usage
 from ..records import RunEntry, Step, StepBegun, StepEnded, fold
 from .connections import opened_store
 from .maintenance import DEFAULT_PATH
-from .run_info import RUNS_PER_QUERY
-from .store import Place, Store, reading
+from .store import RUNS_PER_QUERY, Place, Store, reading
 
 SumKind: TypeAlias = Literal["user", "tool", "model"]
 WITHOUT_CALLS = "(answer)"

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,10 +35,12 @@ from ..records import (
     StepWithdrawn,
     Stored,
     digest,
+    fold,
     from_line,
     to_line,
     write_json,
 )
+from .search import SearchHit, has_words, searchable_text
 from .store import (
     ALL_RUNS,
     LOCK_TIMEOUT,
@@ -195,10 +198,21 @@ class LinesStore(SharedStore):
 
     def count_messages(self, conversation: int) -> int:
         """Return the number of messages of a conversation."""
-        stored = Stored()
-        for record in self.records(conversation):
-            stored.add(record)
-        return len(stored.conversation(conversation).bodies)
+        return len(self._read_bodies(conversation))
+
+    def _read_bodies(self, conversation: int) -> list[str]:
+        return fold(self.records(conversation, kinds=(MessageWritten,))).conversation(conversation).bodies
+
+    def search(self, words: Sequence[str], limit: int) -> list[SearchHit]:
+        """Return the messages that have all words, those of the newest runs first; see `SearchStore.search`."""
+        outer = (run.conversation for run in self.runs(RunFilter(is_inner=False)))
+        hits = (
+            SearchHit(key, place, body)
+            for key in dict.fromkeys(outer)
+            for place, body in enumerate(self._read_bodies(key))
+            if has_words(searchable_text(body), words)
+        )
+        return [*islice(hits, limit)]
 
     def version(self, conversation: int) -> str:
         """Return a text that changes when a run of a conversation writes something."""

@@ -44,7 +44,6 @@ from ..records import (
 )
 from .connections import opened_store
 from .run_info import (
-    RUNS_PER_QUERY,
     RunInfo,
     RunRecords,
     begun_calls,
@@ -63,6 +62,7 @@ from .run_info import (
 from .search import FoundConversation, SearchHit, check_tags, excerpt_of, has_words, words_of
 from .store import (
     NOTES_NAME,
+    RUNS_PER_QUERY,
     ConversationBusy,
     Journal,
     JournalError,

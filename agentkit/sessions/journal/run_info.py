@@ -34,7 +34,7 @@ from ..records import (
     StepEnded,
     fold,
 )
-from .store import ALL_RUNS, JournalError, RunFilter, Store, damage_error, encode_json, reading
+from .store import ALL_RUNS, RUNS_PER_QUERY, JournalError, RunFilter, Store, damage_error, encode_json, reading
 
 LAST_TIME = 253_402_300_800.0
 """The end of the year 9999: a later time in a record is damage."""
@@ -235,9 +235,6 @@ def with_inner_runs(store: Store, run: RunEntry) -> Iterator[RunEntry]:
     yield run
     for inner in store.runs(RunFilter(inside=run.id)):
         yield from with_inner_runs(store, inner)
-
-
-RUNS_PER_QUERY = 300
 
 
 KINDS_OF_LIST = (ConversationTitled, StepBegun, StepEnded)

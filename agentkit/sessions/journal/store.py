@@ -45,6 +45,7 @@ SQLITE_SCHEME = "sqlite:///"
 MISSING_REMEDY = "JsonAgent(..., journal=place) begins one with its first run; check the path or the URL."
 """What to do about a place that has no journal."""
 
+RUNS_PER_QUERY = 300
 LOCK_TIMEOUT = 10.0
 """Seconds that a write waits for the lock of another process, or for a lost connection."""
 DEAD_HOLDER_SECONDS = 2.0

@@ -31,7 +31,6 @@ def names(found):
     return [one.name for one in found]
 
 
-@in_databases
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -51,7 +50,6 @@ def test_words_and_their_beginnings_are_found(talks, words, expected):
     assert names(find(words, store=talks)) == expected
 
 
-@in_databases
 def test_what_was_found_is_shown_with_its_place(talks):
     assert sorted(names(find("tea", store=talks))) == ["ann", "eve"]
     assert len(find("tea", store=talks, limit=1)) == 1
@@ -63,7 +61,6 @@ def test_what_was_found_is_shown_with_its_place(talks):
     assert result.role in ("tool", "assistant")
 
 
-@in_databases
 def test_the_instruction_and_runs_inside_calls_are_not_found(path):
     inner = JsonAgent(add, model=ScriptedModel(answer("Pelicans.")), description="Knows birds.")
     outer = JsonAgent(inner.as_tool("birds"), model=ScriptedModel(call("birds", query="Which?"), answer("Done.")))
@@ -86,7 +83,6 @@ def test_later_messages_are_found_and_removed_ones_are_not(talks):
         assert not [row for row in store.read("SELECT mark, conversation FROM searched") if row[1] == found.key]
 
 
-@in_databases
 def test_titles_and_tags_are_found_and_listed(talks):
     keys = {info.name: info.key for info in list_conversations(talks)}
     rename_conversation(keys["bob"], "A trip with Zoë", store=talks)
@@ -103,7 +99,6 @@ def test_titles_and_tags_are_found_and_listed(talks):
     assert names(find("", tag="travel", store=talks)) == ["eve"]
 
 
-@in_databases
 def test_a_secret_is_not_shown(path, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "s3cr3tvalue")
     talk(path, "ann", "The key is s3cr3tvalue for the shop.", answer("Fine."))
@@ -123,7 +118,6 @@ def test_an_interrupted_run_is_indexed_again_by_each_search(world, path):
         assert len(store.search(["pelicans"], 10)) == 1  # indexed again, not twice
 
 
-@in_databases
 def test_a_message_that_cannot_be_read_is_left_out_and_a_long_one_is_cut(path):
     talk(path, "ann", "word " + "x" * (2 * MAX_INDEXED_CHARS) + " later", answer("Fine."))
     assert len(find("word", store=path)) == 1

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Quota, Session
-from agentkit.journal import delete, find, runs, show
+from agentkit.journal import delete, runs, show
 from agentkit.sessions.journal import JournalError
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.lines import LinesStore
@@ -217,8 +217,5 @@ def test_a_sqlite_file_under_this_name_is_named(path):
 
 def test_what_only_databases_do_is_an_error_that_names_them(path):
     agent = agent_of(path)
-    agent.run("2 + 3?")
-    with pytest.raises(JournalError, match=r"no method search\(\).*SQLite file or in PostgreSQL"):
-        find("2", store=path)
     with pytest.raises(DefinitionError, match=r"no method reserve\(\).*SQLite file or in PostgreSQL"):
         agent.run("again", quota=Quota(owner="ada", dollars=1))
