@@ -183,9 +183,6 @@ PREFIX = "#/$defs/"
 MAX_INLINED_SCHEMAS = 5_000
 """How many schemas a schema may hold to be inlined; beyond, definitions used more than once stay in `$defs`."""
 _HOMES = ("$defs", "definitions")
-_TARGET = -1
-_NAME = -2
-"""The keys of a reference and of a definition's name in what jsonref reads: numbers, unlike all keys of a schema."""
 
 
 def check_references(schema: JsonSchema) -> None:
@@ -242,46 +239,46 @@ def inline(schema: JsonSchema) -> JsonSchema:
 
     import jsonref  # imports requests: too slow for the top of the file
 
-    places = _find_places(whole, kept)
-    places["$defs"] = {name: {**_find_places(inner, kept), _NAME: name} for name, inner in definitions.items()}
+    references = {name: _list_references(inner, kept) for name, inner in definitions.items()}
+    document = {"$defs": references, **_list_references(whole, kept)}
     try:
-        resolved: Any = jsonref.replace_refs(places, proxies=False, lazy_load=False, loader=_refuse)
+        resolved: Any = jsonref.replace_refs(document, proxies=False, lazy_load=False, loader=_refuse)
+        inlined = _inline_targets(whole, resolved, definitions)
+        rest = {
+            name: _inline_targets(inner, resolved["$defs"][name], definitions)
+            for name, inner in definitions.items()
+            if name in kept
+        }
     except RecursionError:
         return {**whole, "$defs": definitions}
-    if rest := {name: inner for name, inner in definitions.items() if name in kept}:
-        whole["$defs"] = rest
-    inlined: JsonSchema = _fill(whole, resolved, definitions)
-    return inlined
+    return {**inlined, "$defs": rest} if rest else inlined
 
 
 def _refuse(uri: str) -> Any:
     raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
 
 
-def _find_places(schema: JsonSchema, kept: set[str]) -> dict[str | int, Any]:
-    """Return the references of a schema at their places, and nothing else; those to `kept` definitions stay."""
-    places: dict[str | int, Any] = {}
-    for (*outer, last), inner in iter_children(schema):
-        if found := _find_places(inner, kept):
-            holder = places.setdefault(outer[0], {}) if outer else places
-            holder[last] = found
-    if isinstance(reference := schema.get("$ref"), str) and reference.removeprefix(PREFIX) not in kept:
-        places[_TARGET] = {"$ref": reference}
-    return places
+def _list_references(schema: JsonSchema, kept: set[str]) -> JsonSchema:
+    """Return a reference to each definition that a schema refers to, by the definition's name, but for `kept` ones."""
+    return {
+        name: {"$ref": reference}
+        for reference in _iter_references(schema)
+        if (name := reference.removeprefix(PREFIX)) not in kept
+    }
 
 
-def _fill(value: Any, places: Mapping[str | int, Any] | None, definitions: Mapping[str, JsonSchema]) -> Any:
-    """Return a copy of a schema, or of a part of it, with the definitions whose places jsonref put into `places`."""
-    if not places:
-        return copy_value(value)
-    if isinstance(value, list):
-        return [_fill(inner, places.get(index), definitions) for index, inner in enumerate(value)]
-    target = places.get(_TARGET)
-    filled: JsonSchema = {} if target is None else _fill(definitions[target[_NAME]], target, definitions)
-    for key, inner in value.items():
-        if target is None or key != "$ref":
-            filled[key] = _fill(inner, places.get(key), definitions)
-    return filled
+def _inline_targets(
+    schema: JsonSchema, resolved: Mapping[str, Any], definitions: Mapping[str, JsonSchema]
+) -> JsonSchema:
+    """Return a copy of `schema` with definitions in place of the references that jsonref resolved, by their names."""
+
+    def follow(node: JsonSchema) -> JsonSchema:
+        if (name := _name_target(node)) is None or name not in resolved:
+            return node
+        del node["$ref"]
+        return {**_inline_targets(definitions[name], resolved[name], definitions), **node}
+
+    return rebuild(schema, follow)
 
 
 def _follow_aliases(node: JsonSchema, definitions: Mapping[str, JsonSchema], kept: set[str]) -> JsonSchema:
