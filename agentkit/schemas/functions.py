@@ -219,12 +219,13 @@ def choose_extra_keys(schema: JsonSchema, *classes: type) -> Literal["forbid"] |
     return None if says_ignore or _takes_any_keys(schema) else "forbid"
 
 
-def _takes_any_keys(node: Any) -> bool:
+def _takes_any_keys(node: dict[str, Any] | list[Any]) -> bool:
+    inside = node
     if isinstance(node, dict):
         if isinstance(node.get("properties"), dict) and node.get("additionalProperties"):
             return True
-        return any(map(_takes_any_keys, node.values()))
-    return isinstance(node, list) and any(map(_takes_any_keys, node))
+        inside = list(node.values())
+    return any(_takes_any_keys(inner) for inner in inside if isinstance(inner, dict | list))
 
 
 class FunctionSchema:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, WithJsonSchema
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaMode, JsonSchemaValue, _DefinitionsRemapping
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
@@ -32,25 +32,51 @@ MEMBERS = "x-members"
 """The mark of a schema that offers the names of an enum: their values, which pydantic reads.  See `take_names`."""
 
 
+class _Methods(dict[str, Any]):
+    def __init__(self, generator: GenerateJsonSchema) -> None:
+        super().__init__()
+        self._generator = generator
+
+    def __missing__(self, kind: str) -> Any:
+        method = self[kind] = getattr(self._generator, f"{kind.replace('-', '_')}_schema")
+        return method
+
+
 class PlainJsonSchema(GenerateJsonSchema):
     """Plain JSON Schema (draft 2020-12) without titles and without defaults that JSON cannot represent."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own attribute
     _offers_names = False
+    _config_of_mode: Any = None
+    _mode_of_config: JsonSchemaMode
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
         result = super().generate(schema, mode)
         return {**result, MEMBERS: {}} if self._offers_names else result
 
+    @property
+    def mode(self) -> JsonSchemaMode:
+        """The mode, which only a class's own configuration changes; pydantic looks it up there for every schema."""
+        if self._config is not self._config_of_mode:
+            self._config_of_mode = self._config
+            self._mode_of_config = super().mode
+        return self._mode_of_config
+
+    def build_schema_type_to_method(self) -> dict[Any, Any]:
+        """Return pydantic's methods by types of schemas, each when it is needed: there are 60, and a tool has few."""
+        return _Methods(self)
+
     def _build_definitions_remapping(self) -> Any:
-        """Give pydantic empty definitions where none has to be compared with another: no two of them share a name."""
-        definitions = self.definitions
-        names = [name for key in definitions for name in self._prioritized_defsref_choices[key]]
-        if len(set(names)) == len(names):
-            self.definitions = {key: {} for key in definitions}
-        remapping = super()._build_definitions_remapping()
-        self.definitions = definitions
-        return remapping
+        """Return the short names of the definitions; pydantic compares all of these, in case two share a name."""
+        choices = {key: self._prioritized_defsref_choices[key] for key in self.definitions}
+        names = [name for own in choices.values() for name in own]
+        if len(set(names)) < len(names):
+            return super()._build_definitions_remapping()
+        shortest = {key: own[0] for key, own in choices.items()}
+        refer = self.ref_template.format
+        return _DefinitionsRemapping(
+            shortest, {JsonRef(refer(model=key)): JsonRef(refer(model=name)) for key, name in shortest.items()}
+        )
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's name
         return False
@@ -181,10 +207,10 @@ def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
         return schema
     refuse_injected_fields(cls)
     texts = texts_of(cls)
-    if schema.get("description") == inspect.cleandoc(cls.__doc__ or ""):  # with its sections about the fields
-        del schema["description"]
     if texts.description:
         schema["description"] = texts.description
+    elif schema.get("description") == inspect.cleandoc(cls.__doc__ or ""):  # nothing but sections about the fields
+        del schema["description"]
     aliases = {
         field.validation_alias if isinstance(field.validation_alias, str) else field.alias or name: name
         for name, field in getattr(cls, "model_fields", {}).items()

@@ -15,7 +15,7 @@ become gigabytes.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -228,19 +228,18 @@ def inline(schema: JsonSchema) -> JsonSchema:
         DefinitionError: A reference leads nowhere, or outside the schema.
     """
     whole = collect_definitions(schema)
-    if "$defs" not in whole:
+    definitions = whole.pop("$defs", None)
+    if definitions is None:
         return whole
-    kept = _find_cycles(whole["$defs"])
-    if any(definition.keys() == {"$ref"} for definition in whole["$defs"].values()):
-        whole = rebuild(whole, partial(_follow_aliases, definitions=whole["$defs"], kept=kept))
-    definitions = whole.pop("$defs")
+    targets = {name: _list_targets(inner) for name, inner in definitions.items()}
+    kept = _find_cycles(targets)
     if _count_inlined(whole, definitions, kept) > MAX_INLINED_SCHEMAS:
         kept |= _find_shared([whole, *definitions.values()])
 
     import jsonref  # imports requests: too slow for the top of the file
 
-    references = {name: _list_references(inner, kept) for name, inner in definitions.items()}
-    document = {"$defs": references, **_list_references(whole, kept)}
+    references = {name: _refer_to(found - kept) for name, found in targets.items()}
+    document = {"$defs": references, **_refer_to(_list_targets(whole) - kept)}
     try:
         resolved: Any = jsonref.replace_refs(document, proxies=False, lazy_load=False, loader=_refuse)
         inlined = _inline_targets(whole, resolved, definitions)
@@ -258,13 +257,13 @@ def _refuse(uri: str) -> Any:
     raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
 
 
-def _list_references(schema: JsonSchema, kept: set[str]) -> JsonSchema:
-    """Return a reference to each definition that a schema refers to, by the definition's name, but for `kept` ones."""
-    return {
-        name: {"$ref": reference}
-        for reference in _iter_references(schema)
-        if (name := reference.removeprefix(PREFIX)) not in kept
-    }
+def _list_targets(schema: JsonSchema) -> set[str]:
+    """Return the names of the definitions that a schema with collected definitions refers to."""
+    return {reference.removeprefix(PREFIX) for reference in _iter_references(schema)}
+
+
+def _refer_to(names: Iterable[str]) -> dict[str, JsonSchema]:
+    return {name: {"$ref": PREFIX + name} for name in names}
 
 
 def _inline_targets(
@@ -279,14 +278,6 @@ def _inline_targets(
         return {**_inline_targets(definitions[name], resolved[name], definitions), **node}
 
     return rebuild(schema, follow)
-
-
-def _follow_aliases(node: JsonSchema, definitions: Mapping[str, JsonSchema], kept: set[str]) -> JsonSchema:
-    """Return `node` with a reference that skips definitions which are nothing but a reference themselves."""
-    name = str(node.get("$ref", "")).removeprefix(PREFIX)
-    while name in definitions and name not in kept and definitions[name].keys() == {"$ref"}:
-        name = definitions[name]["$ref"].removeprefix(PREFIX)
-    return {**node, "$ref": PREFIX + name} if name in definitions else node
 
 
 def _name_target(node: JsonSchema) -> str | None:
@@ -350,15 +341,11 @@ def _find_target(schema: JsonSchema, reference: str) -> JsonSchema:
     return node if isinstance(node, dict) else ({} if node else {"not": {}})
 
 
-def _find_cycles(definitions: Mapping[str, JsonSchema]) -> set[str]:
-    """Return the names of the definitions that lead back to themselves."""
-    reached = {
-        name: {reference.removeprefix(PREFIX) for reference in _iter_references(definition)}
-        for name, definition in definitions.items()
-    }
+def _find_cycles(targets: Mapping[str, set[str]]) -> set[str]:
+    """Return the names of the definitions that lead back to themselves, given those that each refers to."""
 
     def leads_to(goal: str, name: str, seen: set[str]) -> bool:
         seen.add(name)
-        return goal in reached[name] or any(leads_to(goal, next_, seen) for next_ in reached[name] - seen)
+        return goal in targets[name] or any(leads_to(goal, next_, seen) for next_ in targets[name] - seen)
 
-    return {name for name in definitions if leads_to(name, name, set())}
+    return {name for name in targets if leads_to(name, name, set())}

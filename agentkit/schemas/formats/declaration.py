@@ -142,15 +142,14 @@ def map_schemas(
 
     copy: JsonSchema = {}
     for key, value in schema.items():
-        at = f"{path}.{key}"
         if key in sealed:
             copy[key] = copy_value(value)
         elif key in SCHEMA_MAPS and isinstance(value, dict):
-            copy[key] = {name: entry(item, f"{at}.{name}") for name, item in value.items()}
+            copy[key] = {name: entry(item, f"{path}.{key}.{name}") for name, item in value.items()}
         elif key in SCHEMA_LISTS and isinstance(value, list):
-            copy[key] = [entry(item, f"{at}.{place}") for place, item in enumerate(value)]
+            copy[key] = [entry(item, f"{path}.{key}.{place}") for place, item in enumerate(value)]
         elif key in SCHEMAS and isinstance(value, dict):
-            copy[key] = inner(value, at)
+            copy[key] = inner(value, f"{path}.{key}")
         else:
             copy[key] = copy_value(value)
     return copy
