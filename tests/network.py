@@ -16,7 +16,8 @@ class Network:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
         self._pairs: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def _accept(self) -> None:
         while True:
@@ -66,6 +67,8 @@ class Network:
         self._flows.set()
 
     def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)  # which ends the wait for a client; a close does not
+        self._acceptor.join()
         self._server.close()
         for end in self._pairs:
             with suppress(OSError):

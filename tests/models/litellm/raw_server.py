@@ -65,6 +65,7 @@ class SlowServer:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.closing.set()
+        self.listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for a client; a close does not
         self.listener.close()
 
     def _serve(self) -> None:
