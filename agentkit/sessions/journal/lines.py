@@ -8,7 +8,6 @@ A write locks the file with flock(2).  A lease is a file beside it that names it
 
 import json
 import os
-import re
 import secrets
 import sys
 import time
@@ -64,9 +63,9 @@ if sys.platform != "win32":
 
 T = TypeVar("T")
 LINES_SUFFIX = ".jsonl"
-HEAD_OF_ANY_VERSION = re.compile(rb'\[\{"kind":"record","version":(\d{1,9})\}\]')
 LOCK_PAUSE = 0.002
 SQLITE_HEAD = b"SQLite format 3\0"
+HEAD_OF_ANY_VERSION = b'[{"kind":"record","version":'
 HEAD = encode_json([to_line(FileBegun(FILE_VERSION, "{}"))]).encode() + b"\n"
 LISTED_RECORDS = (RunBegun, RunReopened, RunConcluded, ConversationNamed)
 """The records by which runs and names are listed, which stay in memory."""
@@ -435,8 +434,9 @@ class LinesStore(SharedStore):
             reason = f"is a SQLite file. Give it a name that does not end with {LINES_SUFFIX}."
         elif line.startswith(b'{"kind": "record'):
             reason = f"is the file of one recorded run, for `agentkit show` and agent.replay(path). {remedy}"
-        elif found := HEAD_OF_ANY_VERSION.fullmatch(line):
-            reason = f"has version {found[1].decode()} of the format, expected {FILE_VERSION}. Update agentkit."
+        elif line.startswith(HEAD_OF_ANY_VERSION):
+            version = line.removeprefix(HEAD_OF_ANY_VERSION)[:9].rstrip(b"}]").decode(errors="replace")
+            reason = f"has version {version} of the format, expected {FILE_VERSION}. Update agentkit."
         else:
             reason = f"is not a journal. {remedy}"
         raise JournalError(f"{self.named} {reason}")
