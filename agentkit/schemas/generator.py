@@ -12,8 +12,8 @@ from enum import Enum, Flag
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
-from pydantic import BeforeValidator, WithJsonSchema
-from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaMode, JsonSchemaValue, _DefinitionsRemapping
+from pydantic import BeforeValidator, WithJsonSchema, json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
@@ -73,10 +73,9 @@ class PlainJsonSchema(GenerateJsonSchema):
         if len(set(names)) < len(names):
             return super()._build_definitions_remapping()
         shortest = {key: own[0] for key, own in choices.items()}
-        refer = self.ref_template.format
-        return _DefinitionsRemapping(
-            shortest, {JsonRef(refer(model=key)): JsonRef(refer(model=name)) for key, name in shortest.items()}
-        )
+        refer: Callable[..., Any] = self.ref_template.format
+        references = {refer(model=key): refer(model=name) for key, name in shortest.items()}
+        return json_schema._DefinitionsRemapping(shortest, references)
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's name
         return False
