@@ -393,10 +393,10 @@ def texts_of(type_: type) -> TypeTexts:
     return TypeTexts(given.description or own.description, {**own.fields, **fields}, name=given.name)
 
 
-def is_annotated(type_: type, name: str) -> bool:
-    """Return whether `annotate` has a text for the field, which precedes the type's own schema."""
+def annotated_fields(type_: type) -> set[str]:
+    """Return the names of the fields for which `annotate` has a text, which precedes the type's own schema."""
     given = _annotated.get(type_)
-    return given is not None and bool(given.fields.get(name, {}).keys() - {"required"})
+    return {name for name, text in given.fields.items() if text.keys() - {"required"}} if given else set()
 
 
 def _read_own_texts(type_: type) -> TypeTexts:

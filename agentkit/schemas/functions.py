@@ -82,7 +82,7 @@ class Twin:
 
 def build_twin(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Twin:
     """Build the validator and the schema of parameters; raise `DefinitionError` for a type that cannot be left out."""
-    parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
+    parameters = [_adapt(parameter) for parameter in parameters]
     omitted: dict[str, str] = {}
     try:
         return Twin(parameters, *_build(parameters), omitted)
@@ -90,6 +90,11 @@ def build_twin(function: Callable[..., Any], parameters: list[inspect.Parameter]
         reduced = [_reduce(function, parameter, omitted) for parameter in parameters]
         parameters = [parameter for parameter in reduced if parameter is not None]
         return Twin(parameters, *_build(parameters), omitted)
+
+
+def _adapt(parameter: inspect.Parameter) -> inspect.Parameter:
+    annotation = adapt_annotation(parameter.annotation)
+    return parameter if annotation is parameter.annotation else parameter.replace(annotation=annotation)
 
 
 def _build(parameters: list[inspect.Parameter]) -> tuple[Adapter, JsonSchema]:
@@ -104,7 +109,7 @@ def _build(parameters: list[inspect.Parameter]) -> tuple[Adapter, JsonSchema]:
 
 
 def _make_keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
-    if parameter.kind is Parameter.VAR_KEYWORD:
+    if parameter.kind in (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD):
         return parameter
     if parameter.kind is Parameter.VAR_POSITIONAL:
         return Parameter(parameter.name, Parameter.KEYWORD_ONLY, default=[], annotation=list[parameter.annotation])  # type: ignore[name-defined]
@@ -219,13 +224,12 @@ def choose_extra_keys(schema: JsonSchema, *classes: type) -> Literal["forbid"] |
     return None if says_ignore or _takes_any_keys(schema) else "forbid"
 
 
-def _takes_any_keys(node: dict[str, Any] | list[Any]) -> bool:
-    inside = node
+def _takes_any_keys(node: Any) -> bool:
     if isinstance(node, dict):
         if isinstance(node.get("properties"), dict) and node.get("additionalProperties"):
             return True
-        inside = list(node.values())
-    return any(_takes_any_keys(inner) for inner in inside if isinstance(inner, dict | list))
+        return any(map(_takes_any_keys, node.values()))
+    return isinstance(node, list) and any(map(_takes_any_keys, node))
 
 
 class FunctionSchema:

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict, get_type_hints, is_typeddict
 from .annotations import (
     SCALARS,
     add_keywords,
-    is_annotated,
+    annotated_fields,
     mark_required,
     refuse_injected_fields,
     strip_qualifiers,
@@ -57,8 +57,9 @@ class PlainJsonSchema(GenerateJsonSchema):
     @property
     def mode(self) -> JsonSchemaMode:
         """The mode, which only a class's own configuration changes; pydantic looks it up there for every schema."""
-        if self._config is not self._config_of_mode:
-            self._config_of_mode = self._config
+        config = self._config_wrapper_stack.tail
+        if config is not self._config_of_mode:
+            self._config_of_mode = config
             self._mode_of_config = super().mode
         return self._mode_of_config
 
@@ -214,9 +215,10 @@ def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
         field.validation_alias if isinstance(field.validation_alias, str) else field.alias or name: name
         for name, field in getattr(cls, "model_fields", {}).items()
     }
+    annotated = annotated_fields(cls)
     for key, place in schema["properties"].items():
         name = aliases.get(key, key)
-        if is_annotated(cls, name):
+        if name in annotated:
             add_keywords(place, texts.fields[name])
         elif "description" in texts.fields.get(name, {}):
             place.setdefault("description", texts.fields[name]["description"])

@@ -36,12 +36,13 @@ SCHEMAS = frozenset(
 def iter_children(schema: JsonSchema) -> Iterator[tuple[tuple[str | int, ...], JsonSchema]]:
     """Yield the schemas directly inside `schema`, each with its path."""
     for key, value in schema.items():
-        if key in SCHEMA_MAPS and isinstance(value, dict):
-            yield from (((key, name), inner) for name, inner in value.items() if isinstance(inner, dict))
-        elif key in SCHEMA_LISTS and isinstance(value, list):
+        if isinstance(value, dict):
+            if key in SCHEMA_MAPS:
+                yield from (((key, name), inner) for name, inner in value.items() if isinstance(inner, dict))
+            elif key in SCHEMAS:
+                yield (key,), value
+        elif isinstance(value, list) and key in SCHEMA_LISTS:
             yield from (((key, place), inner) for place, inner in enumerate(value) if isinstance(inner, dict))
-        elif key in SCHEMAS and isinstance(value, dict):
-            yield (key,), value
 
 
 def rebuild(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> JsonSchema:
@@ -52,7 +53,9 @@ def rebuild(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> J
 
     copy: JsonSchema = {}
     for key, value in schema.items():
-        if key in SCHEMA_MAPS and isinstance(value, dict):
+        if isinstance(value, str):
+            copy[key] = value
+        elif key in SCHEMA_MAPS and isinstance(value, dict):
             copy[key] = {name: inner(item) for name, item in value.items()}
         elif key in SCHEMA_LISTS and isinstance(value, list):
             copy[key] = [inner(item) for item in value]

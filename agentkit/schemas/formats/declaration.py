@@ -142,7 +142,9 @@ def map_schemas(
 
     copy: JsonSchema = {}
     for key, value in schema.items():
-        if key in sealed:
+        if isinstance(value, str):
+            copy[key] = value
+        elif key in sealed:
             copy[key] = copy_value(value)
         elif key in SCHEMA_MAPS and isinstance(value, dict):
             copy[key] = {name: entry(item, f"{path}.{key}.{name}") for name, item in value.items()}
