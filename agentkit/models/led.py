@@ -13,7 +13,7 @@ import datetime
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
@@ -310,20 +310,6 @@ _DIGITS = re.compile(
 )
 _UNIT = re.compile(r"\d[\s-]?([^\W\d_]{2,})")
 """The word behind a number."""
-_RESULT_UNIT = re.compile(r"\b(?:in|to|into|as) (?P<unit>[^\W\d_]+/[^\W\d_]+[²³]?|[a-zA-Z]+)(?![\w/-])")
-"""A word that may be the unit of the result: "in km/h"."""
-_UNIT_NAMES = """
-    mm cm km ft mi kg mg lb lbs oz mph kph kmh kj kwh hz psi celsius fahrenheit kelvin feet inches miles meters metres
-    kilometers kilometres centimeters centimetres millimeters yards grams kilograms pounds ounces tons liters litres
-    gallons joules calories watts kilowatts newtons pascals seconds minutes hours days weeks months years radians
-"""
-_UNIT_WORDS = frozenset(_UNIT_NAMES.split())
-_WITH = re.compile(r"\b(?:with|including|include) (?:(?:the|all|more|full|its|their|any) )?(\w+)", re.IGNORECASE)
-_ARTICLE = re.compile(r"(?:the|an?) (?=[A-Z])")
-_HEAD = re.compile(r"(\w+)(?:\s+(?:of|is|are|was|=|:))+\s*$")
-MAX_HEAD_CHARS = 60
-_UNIT_BEHIND = re.compile(r"[\s-]?([^\W\d_]{2,})")
-_SHARE_STEMS = frozenset(list_stems("rate percent percentage interest return yield"))
 _UNIT_STEMS = frozenset(list_stems("unit"))
 _FLAG_WORDS = frozenset(list_stems("include allow is has use with get show enable return need only set all a to of"))
 _LISTED = re.compile(r"[\s,;]*(?:,|;|\band\b|&)?[\s]*")
@@ -367,32 +353,6 @@ _PERIODS = {
     "year": {"decade": 10, "century": 100},
 }
 """How many of a period a longer one has."""
-_RATES = {
-    "annually": 1, "yearly": 1, "semiannually": 2, "semi-annually": 2, "quarterly": 4, "monthly": 12, "weekly": 52,
-    "daily": 365,
-}  # fmt: skip
-"""How often a year."""
-_RATE = re.compile(rf"(?i)(\w*) ?\b({'|'.join(_RATES)})\b ?(\w*)")
-_OFTEN = re.compile(r"\btimes\b|\bperiods\b|per year|frequency", re.IGNORECASE)
-_TOWNS = frozenset(list_stems("city town location place"))
-_LANDS = frozenset(list_stems("state country region province county"))
-"""Stems of the names of parameters that take a place."""
-_NAMES = frozenset(
-    list_stems(
-        "location place city country company start end origin destination departure arrival court team player artist "
-        "actor author director museum park university school hotel person"
-    )
-)
-"""Stems of the names of parameters that take a name."""
-_NO_NAMES = frozenset(list_stems("date time year day month type kind id number code unit count"))
-_TIMES = frozenset(list_stems("date time hour day year"))
-_LANDMARK = re.compile(
-    r" (?:river|lake|sea|bay|island|mountains?|valley|desert|beach|(?:rain)?forest|park|"
-    r"state|county|province|region|city)\b"
-)
-"""A word that belongs to the name of a place before it."""
-_NOUN = re.compile(r" ([a-z]+)")
-_AT = re.compile(r"\b(?:in|near|within|around|across) (?:the )?$")
 _EXPRESSION = frozenset(list_stems("function expression equation formula"))
 CERTAIN = 2.25
 """The score of a value that is the only one for its parameter."""
@@ -412,7 +372,7 @@ class QuestionValues:
 
     def __init__(self, text: str, tools: Iterable[JsonTool[..., Any]] = (), *, is_offered: bool = True) -> None:
         self.text = strip_quotes(text)
-        self.verbs = frozenset(list_stems(" ".join(f"{tool.name} {tool.description}" for tool in tools)))
+        self._verbs = frozenset(list_stems(" ".join(f"{tool.name} {tool.description}" for tool in tools)))
         self.is_offered = is_offered
         self.stems = frozenset(list_stems(text))
         self.units = frozenset(list_stems(" ".join(_UNIT.findall(text))))
@@ -427,33 +387,6 @@ class QuestionValues:
     def unit_places(self) -> Sequence[tuple[int, int]]:
         """The places of the words behind numbers."""
         return [match.span(1) for match in _UNIT.finditer(self.text) if match[1] not in _LOOSE]
-
-    @cached_property
-    def result_units(self) -> Sequence[str]:
-        """The units that are asked for: "in *miles*"."""
-        found = (match["unit"] for match in _RESULT_UNIT.finditer(self.text))
-        return [unit for unit in found if "/" in unit or unit.lower() in _UNIT_WORDS]
-
-    @cached_property
-    def added_stems(self) -> frozenset[str]:
-        """The stems of what is asked for besides: "with *details*"."""
-        return frozenset(list_stems(" ".join(_WITH.findall(self.text))))
-
-    @cached_property
-    def names(self) -> Sequence[tuple[int, int]]:
-        """The places in the text of the names."""
-        return [self._cut(*self.strip(each.start, each.end)) for each in self.query.values if each.kind == "name"]
-
-    @cached_property
-    def sites(self) -> Sequence[tuple[int, int]]:
-        """The places in the text of the names behind a word such as "in": "in *California*"."""
-        return [
-            (start, end)
-            for start, end in self.names
-            if _AT.search(self.text, max(0, start - 20), start)
-            and self.text[start:end].lower() not in _UNIT_WORDS
-            and ((behind := _NOUN.match(self.text, end)) is None or behind[1] in _LOOSE)
-        ]
 
     @cached_property
     def query(self) -> Query:
@@ -474,16 +407,6 @@ class QuestionValues:
                 found.setdefault(start, _Number(each.value, bool(_PERCENT.search(each.text)), start, each.end))
         return [found[at] for at in sorted(found)]
 
-    def list_head(self, number: _Number) -> frozenset[str]:
-        """Return the stem of the word that a number is the value of: "a *height* of 5"."""
-        head = _HEAD.search(self.text, max(0, number.start - MAX_HEAD_CHARS), number.start)
-        return frozenset(list_stems(head[1])) if head else frozenset()
-
-    def list_unit(self, number: _Number) -> frozenset[str]:
-        """Return the stem of the word behind a number."""
-        unit = _UNIT_BEHIND.match(self.text, number.end)
-        return frozenset(list_stems(unit[1])) if unit and unit[1] != "times" else frozenset()
-
     def has_period(self, first: str = "", period: str = "") -> bool:
         """Return whether the text names a period, such as "the next week"; `first` are further words before it."""
         periods = period or "|".join({*_PERIODS, *(long for longer in _PERIODS.values() for long in longer)})
@@ -498,7 +421,7 @@ class QuestionValues:
     def _cut(self, start: int, end: int) -> tuple[int, int]:
         """Return the place of a value without the verb of the request before it, and without ", I" behind it."""
         first, _, rest = self.text[start:end].partition(" ")
-        if not self.text[:start].strip() and rest and not self.verbs.isdisjoint(list_stems(first)):
+        if not self.text[:start].strip() and rest and not self._verbs.isdisjoint(list_stems(first)):
             start = end - len(rest)
         return start, end - 3 * self.text[start:end].endswith(", I")
 
@@ -512,7 +435,7 @@ class QuestionValues:
         words = [*_WORD.finditer(self.text)]
         if len(words) > MAX_COPIED_WORDS:
             return []
-        is_verb = bool(words) and not self.verbs.isdisjoint(list_stems(words[0][0]))
+        is_verb = bool(words) and not self._verbs.isdisjoint(list_stems(words[0][0]))
         opening = len(words) > 2 and (is_verb or not self._is_inside(words[0].start()))  # or a question word
         found = list[tuple[int, int]]()
         for first in range(opening, len(words)):
@@ -536,7 +459,6 @@ class QuestionValues:
         marks = [each for each in _SEPARATOR.finditer(self.text) if not self._is_inside(each.start())]
         edges = [0, *(place for mark in marks for place in mark.span()), len(self.text)]
         parts = [self.strip(*part) for part in zip(edges[::2], edges[1::2], strict=True)]
-        parts = [(article.end() if (article := _ARTICLE.match(self.text, a, b)) else a, b) for a, b in parts]
         begins = defaultdict[int, list[int]](list)
         ends = defaultdict[int, list[int]](list)
         for start, end in self.texts:
@@ -588,8 +510,8 @@ def _list_options(schema: JsonSchema) -> Sequence[Any]:
     return found or ()
 
 
-def _content_stems(text: str) -> list[str]:
-    return [*list_stems(" ".join(word for word in re.split(r"[\s_-]+", text) if word.lower() not in _LOOSE))]
+def _content_stems(text: str) -> set[str]:
+    return {*list_stems(" ".join(word for word in re.split(r"[\s_-]+", text) if word.lower() not in _LOOSE))}
 
 
 def _complete(texts: Iterable[str], about: str) -> Iterator[str]:
@@ -621,90 +543,6 @@ class _ToolValues:
             for path, fit in self._best.items()
             if fit.score >= (NAMED if fit.value.kind == "quoted" else CERTAIN) and not fit.param.is_list
         }
-        self._sites = self._choose_sites()
-        self._names, self._is_each_taken = self._choose_names()
-        self._counts: dict[tuple[str, ...], _Number] = {}
-
-    def _choose_sites(self) -> dict[tuple[str, ...], Sequence[tuple[int, int]]]:
-        """Return the places of the texts for the parameters that take a city, a country or the like, where it is clear.
-
-        A name behind "in" is for the only required one, or for an optional one that no required one competes with; a
-        name in two parts is for a city and its country.
-        """
-        texts = [param for param in self._params.values() if param.type == "string" and len(param.known) < 2]
-        towns = [param for param in texts if not _TOWNS.isdisjoint(list_stems(param.path[-1]))]
-        lands = [param for param in texts if not _LANDS.isdisjoint(list_stems(param.path[-1]))]
-        parted = [place for place in self._values.names if ", " in self._values.text[slice(*place)]]
-        if len(towns) == len(lands) == len(parted) == 1:
-            start, end = parted[0]
-            comma = self._values.text.index(", ", start, end)
-            return {(*towns[0].path,): [(start, comma)], (*lands[0].path,): [(comma + 2, end)]}
-        takers = [param for param in self._params.values() if param in towns or param in lands]
-        needed = [param for param in takers if param.required]
-        left = [param for param in takers if not param.required]
-        sites = self._values.sites
-        if len(needed) == len(sites) == 1 and (
-            len(self._values.names) == 1 or self._is_best((*needed[0].path,), *sites[0])
-        ):
-            return {(*needed[0].path,): sites}
-        if left and len(sites) > len(needed) and not any(self._names_other(left[0], *site) for site in sites):
-            return {(*left[0].path,): sites}
-        return {}
-
-    def _choose_names(self) -> tuple[dict[tuple[str, ...], Sequence[tuple[int, int]]], bool]:
-        """Return the names of the question for the parameters that take one, and whether none of them is left.
-
-        Where there are fewer names than such parameters, any words may be meant.
-        """
-        used = [place for places in self._sites.values() for place in places]
-        used += [(fit.value.start, fit.value.end) for fit in self._certain.values()]
-        free = [(a, b) for a, b in self._values.names if a < b and all(b <= start or end <= a for start, end in used)]
-        takers = [path for path, param in self._params.items() if path not in self._sites and self._takes_name(param)]
-        if not len(free) >= len(takers) > 0:
-            return {}, False
-        free = [(a, noun.end() if (noun := _LANDMARK.match(self._values.text, b)) else b) for a, b in free]
-        return dict.fromkeys(takers, free), len(free) == len(takers)
-
-    def _choose_counts(self, schemas: Mapping[tuple[str, ...], JsonSchema]) -> dict[tuple[str, ...], _Number]:
-        """Return the number of each parameter that is clear: "a *height* of 5", "in 3 *years*".
-
-        The word before a number is one of the name of no other parameter, or the unit behind it is in the name or the
-        description of no other one.
-        """
-        about = {path: f"{path[-1]} {schema.get('description', '')}" for path, schema in schemas.items()}
-        numeric = [path for path, schema in schemas.items() if _is_number(schema)]
-        taken = [path for path in numeric if not [*self._read_rates(about[path])]]
-        named = {path: {*list_stems(path[-1])} for path in taken}
-        described = {path: {*list_stems(about[path])} for path in taken}
-        numbers = self._values.numbers
-        heads = {number: self._values.list_head(number) for number in numbers}
-        units = {each: _SHARE_STEMS if each.is_share else self._values.list_unit(each) for each in numbers}
-        found = dict[tuple[str, ...], _Number]()
-        for known, words in ((named, heads), (named, units), (described, units)):
-            claims = defaultdict[tuple[str, ...], list[_Number]](list)
-            for number in numbers:
-                paths = [path for path, stems in known.items() if not words[number].isdisjoint(stems)]
-                if len(paths) == 1 and paths[0] not in found and number not in found.values():
-                    claims[paths[0]].append(number)
-            found |= {path: each[0] for path, each in claims.items() if len(each) == 1}
-        return found
-
-    def _takes_name(self, param: Param) -> bool:
-        """Return whether a required parameter takes the name of somebody or something, as `city` and `company` do."""
-        stems = {*list_stems(param.path[-1])}
-        about = {*list_stems(param.description)}
-        is_free = param.required and param.type == "string" and not param.is_list and len(param.known) < 2
-        is_name = not stems.isdisjoint(_NAMES) and _NO_NAMES.isdisjoint(stems) and _TIMES.isdisjoint(about)
-        return is_free and is_name and (*param.path,) not in self._certain
-
-    def _names_other(self, param: Param, start: int, end: int) -> bool:
-        """Return whether a text has a word of the name of another parameter, as "Santa Clara County" for `county`."""
-        others = {stem for path in self._params if path != (*param.path,) for stem in list_stems(path[-1])}
-        return not others.isdisjoint(list_stems(self._values.text[start:end]))
-
-    def _is_best(self, path: tuple[str, ...], start: int, end: int) -> bool:
-        """Return whether the best value of a parameter stands at this place."""
-        return path in self._best and start <= self._best[path].value.start < end
 
     def narrow(self, arguments: JsonSchema) -> JsonSchema:
         """Return the schema of the arguments: a named optional parameter is required, any other one left out."""
@@ -721,7 +559,6 @@ class _ToolValues:
         ]
         kept = [*properties] if path else named
         needed = sum(_is_number(properties[name]) for name in kept)
-        self._counts |= self._choose_counts({(*path, name): properties[name] for name in kept})
         narrow = self._narrow_value if self._values.is_offered else self._bound
         narrowed = {name: narrow(properties[name], (*path, name), needed) for name in kept}
         return {**schema, "properties": narrowed, "required": named}
@@ -730,16 +567,12 @@ class _ToolValues:
         fit = self._best.get(path)
         if fit is not None and (fit.score >= NAMED or fit.value.kind in ("date", "month", "time", "year")):
             return True
-        if path in self._sites:
-            return True
-        if _is_number(schema) and [*self._read_rates(f"{path[-1]} {schema.get('description', '')}")]:
-            return True
         if _is_number(schema) and len(self._values.numbers) > needed:
             return not self._values.units.isdisjoint(list_stems(f"{path[-1]} {schema.get('description', '')}"))
         if schema.get("type") == "boolean":
             return self._is_asked_for(path)
         if _is_unit(schema, path):
-            return bool(self._values.result_units or (self._values.unit_places and self._is_of_number(schema)))
+            return bool(self._values.unit_places) and self._is_of_number(schema)
         if options := _list_options(schema):
             return bool(self._list_said(options))
         return path not in self._params and not self._values.stems.isdisjoint(list_stems(path[-1]))
@@ -752,26 +585,19 @@ class _ToolValues:
 
     def _is_asked_for(self, path: tuple[str, ...]) -> bool:
         """Return whether the question has a word of a flag's name that is no word of the tool's: "with *details*"."""
-        words = {*list_stems(path[-1])} - _FLAG_WORDS
-        own = {*list_stems(self._task.tool.name)}
-        return not ((words - own).isdisjoint(self._values.stems) and words.isdisjoint(self._values.added_stems))
+        words = {*list_stems(path[-1])} - _FLAG_WORDS - {*list_stems(self._task.tool.name)}
+        return not words.isdisjoint(self._values.stems)
 
     def _list_said(self, options: Sequence[Any]) -> list[Any]:
-        """Return the options of which the question has the first word, else any word; of one letter, the same one.
-
-        The first word of several tells an option from the others: "*Reading* Room", "*Child* Seat".
-        """
+        """Return the options of which the question has a word; of one letter, the same one."""
         named = {*list_stems(self._task.tool.name)}
         said = (self._values.loose_stems - named) or (self._values.stems - named)
         words = frozenset(self._values.text.replace("(", " ").replace(")", " ").split())
-        texts = [one for one in options if isinstance(one, str)]
-        letters = [one for one in texts if len(one) == 1 and one in words]
-        stems_of_names = [(start, [*list_stems(self._values.text[start:end])]) for start, end in self._values.names]
-        names = [{*each[skip:]} for start, each in stems_of_names for skip in ((0, 1) if start == 0 else (0,))]
-        names += [name - self._values.verbs for name in names]
-        stems = {one: _content_stems(one) for one in texts if len(one) > 1}
-        first = [one for one, each in stems.items() if {*each[:1]} & said or {*each} in names]
-        return letters + (first or [one for one, each in stems.items() if not said.isdisjoint(each)])
+        return [
+            one
+            for one in options
+            if isinstance(one, str) and (one in words if len(one) == 1 else not said.isdisjoint(_content_stems(one)))
+        ]
 
     def _narrow_value(self, schema: JsonSchema, path: tuple[str, ...], needed: int = 0) -> JsonSchema:
         kind = schema.get("type")
@@ -826,17 +652,8 @@ class _ToolValues:
         return words.get(found["value"].lower(), found["value"]) if found else None
 
     def _narrow_number(self, schema: JsonSchema, path: tuple[str, ...], needed: int) -> JsonSchema:
+        found = [value for value, *_ in self._read_numbers(schema, path)]
         about = f"{path[-1]} {schema.get('description', '')}"
-        if rates := [*self._read_rates(about)]:
-            return {"type": schema["type"], "enum": rates}
-        others = [each.start for other, each in self._counts.items() if other != path]
-        numbers = self._read_numbers(schema, path)
-        own = [each for each in numbers if path in self._counts and each.start == self._counts[path].start]
-        numbers = own or [each for each in numbers if each.start not in others] or numbers
-        found = [each.value for each in numbers]
-        if own:
-            return {"type": schema["type"], "enum": found}
-        needed -= len(others)
         found += self._read_periods(about)
         if not found:
             return schema
@@ -851,14 +668,6 @@ class _ToolValues:
             if short in stems:
                 yield from (count for long, count in longer.items() if self._values.has_period("a|the|this|", long))
                 yield from [1] if self._values.has_period(period=short) else []
-
-    def _read_rates(self, about: str) -> Iterator[int]:
-        """Yield how often a year something is that the description names too: "compounded *quarterly*"."""
-        if _OFTEN.search(about):
-            stems = {*list_stems(about)}
-            for before, rate, behind in _RATE.findall(self._values.text):
-                if not stems.isdisjoint(list_stems(f"{before} {behind}")):
-                    yield _RATES[rate.lower()]
 
     def _read_numbers(self, schema: JsonSchema, path: tuple[str, ...]) -> list[_Number]:
         about = f"{path[-1]} {schema.get('description', '')}"
@@ -890,15 +699,9 @@ class _ToolValues:
         known = [str(value) for _, value in param.known] if param else []
         named = [fit.argument for fit in said if fit.argument in known]
         dated = [fit.argument for fit in said if fit.value.kind in ("date", "time") and fit.argument != fit.value.text]
-        if path in self._best and self._best[path].value.kind not in ("date", "time"):
-            dated = []
         about = schema.get("description", "")
         if named or dated or "format" in schema:
             return named or dated
-        if places := self._sites.get(path) or self._names.get(path):
-            return (self._values.text[start:end] for start, end in places)
-        if param and not param.required and self._values.result_units and _is_unit(schema, path):
-            return self._values.result_units
         if param and not param.required and path not in self._best and _is_unit(schema, path):
             return (self._values.text[start:end] for start, end in self._values.unit_places)
         if len(known) > 1 and _OPTIONS.search(about) and "code" not in about:
@@ -923,13 +726,11 @@ class _ToolValues:
         ] or places
         if _LONG.isdisjoint(list_stems(path[-1])):
             places = [(a, b) for a, b in places if not self._values.is_joined(a, b)] or places
-        others = [fit.value[3:5] for other, fit in self._certain.items() if other != path and fit.param.required]
-        others += [place for each in self._sites.values() if len(each) == 1 for place in each]
-        others += [place for each in self._names.values() if self._is_each_taken for place in each]
+        others = [fit.value for other, fit in self._certain.items() if other != path and fit.param.required]
         if any(param.type in ("integer", "number") for param in self._task.tool.params):
             counts = [each for each in self._values.query.values if each.kind == "number"]
             places = [(a, b) for a, b in places if all(a < each.start or each.end < b for each in counts)] or places
-        return [(a, b) for a, b in places if all(b <= start or end <= a for start, end in others)] or places
+        return [(a, b) for a, b in places if all(b <= each.start or each.end <= a for each in others)] or places
 
     def _widen(self, fit: Fit) -> list[tuple[int, int]]:
         """Return the texts that hold the value of a fit, and no other value; a quotation is taken as it is."""
@@ -945,10 +746,6 @@ class _ToolValues:
         said = [fit.argument for fit in self._fits(param)]
         inner = self._narrow_value(items, path)
         found: list[Any] = [each for each in said if isinstance(each, list)]
-        fits = sorted(self._fits(param), key=lambda fit: fit.value.start)
-        sure = [fit.argument for fit in fits if fit.score >= CERTAIN and isinstance(fit.argument, str)]
-        if len({*sure}) > 1 and "enum" not in items:
-            found = [[*dict.fromkeys(sure)]]
         if not found and "enum" in items:
             found = [self._list_said(items["enum"]) or [one for one in items["enum"] if one in said]]
         elif not found and _is_number(items):
