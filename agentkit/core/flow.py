@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import methodcaller
 from types import GeneratorType, TracebackType
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, final
 
 from .errors import DefinitionError
 from .threads import on_cancel
@@ -37,6 +37,7 @@ Handler: TypeAlias = Callable[[Any], Generator[Any, Any, Any]]
 Kinds: TypeAlias = type | tuple[type, ...] | None
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """A handler of plain functions, for a policy that passes most effects on: no generator runs for these.
@@ -116,31 +117,33 @@ class _Layered(Generator[Any, Any, T], Generic[T]):
 def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[Any, Any, T]:
     """Run `flow` under `layers`, the innermost first."""
     top = len(layers)
-    tables = _tables_of(tuple([only for only, _ in layers]))
+    receivers = _receivers_of(tuple([only for only, _ in layers]))
     stack: list[_Entry] = [(flow, 0, None)]
     outcome: Any = None
     error: Exception | None = None
     origin: TracebackType | None = None
     try:
         while True:
-            running, level, hooks = stack[-1]
             try:
-                if hooks is not None:
-                    stack.pop()
+                while True:  # the outcome passes the hooks that wait for it, up to a generator
+                    entry = stack.pop()
+                    running, level, hooks = entry
+                    if hooks is None:
+                        break
                     if error is None:
-                        next_step = outcome if hooks.after is None else hooks.after(running, outcome)
+                        if hooks.after is None:
+                            continue
+                        outcome = hooks.after(running, outcome)
+                        handling = outcome
                     else:
-                        next_step = None if hooks.failed is None else hooks.failed(running, error)
-                    if type(next_step) is GeneratorType:
-                        stack.append((next_step, level, None))
-                        outcome = None
-                        error = None
-                    elif error is None:
-                        outcome = next_step
-                    continue
+                        handling = None if hooks.failed is None else hooks.failed(running, error)
+                    if type(handling) is not GeneratorType:
+                        continue
+                    stack.append((handling, level, None))
+                    outcome = None
+                    error = None
                 wish = running.send(outcome) if error is None else running.throw(error)
             except StopIteration as stop:
-                stack.pop()
                 if not stack:
                     value: T = stop.value
                     return value
@@ -148,8 +151,6 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                 error = None
                 continue
             except Exception as raised:
-                if hooks is None:
-                    stack.pop()
                 if raised is not error:
                     origin = raised.__traceback__
                 raised.__traceback__ = origin  # the frames of generators that did not catch it explain nothing
@@ -157,24 +158,27 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                     raise
                 error = raised
                 continue
+            stack.append(entry)
             error = None
+            kind: type | None = None
             try:
-                while True:
-                    table = tables[level]
-                    kind = type(wish)
-                    place = table[kind] if kind in table else table.setdefault(kind, _first_layer(layers, level, kind))
+                while True:  # the effect passes the layers, out to the first one that handles it
+                    if type(wish) is not kind:
+                        kind = type(wish)
+                        places = receivers[kind]
+                    place = places[level]
                     if place is None:
                         outcome = yield wish
                         break
                     handle = layers[place][1]
                     level = place + 1
-                    if isinstance(handle, Hooks):
+                    if type(handle) is Hooks:
                         if handle.before is not None:
                             wish = handle.before(wish)
-                        if type(wish) is GeneratorType:
-                            stack.append((wish, level, None))
-                            outcome = None
-                            break
+                            if type(wish) is GeneratorType:
+                                stack.append((wish, level, None))
+                                outcome = None
+                                break
                         if handle.is_called_back:
                             stack.append((wish, level, handle))
                         continue
@@ -215,22 +219,27 @@ def _close(stack: list[_Entry]) -> None:
             _close(stack)
 
 
-@lru_cache(maxsize=256)
-def _tables_of(kinds: tuple[Kinds, ...]) -> tuple[dict[type, int | None], ...]:
-    """Return a table for each level, which all flows under layers of these kinds share and fill.
+class _Receivers(dict[type, tuple[int | None, ...]]):
+    """For each type of effect, by level: the place of the first layer from there on that receives it.
 
-    It has, by the type of an effect, the place of the first layer from there on that receives it.
+    All flows under layers of the same kinds share it; it is filled when an effect of a type first occurs.
     """
-    return tuple({} for _ in range(len(kinds) + 1))
+
+    def __init__(self, kinds: tuple[Kinds, ...]) -> None:
+        super().__init__()
+        self._kinds = kinds
+
+    def __missing__(self, kind: type) -> tuple[int | None, ...]:
+        place: int | None = None
+        found = [place]
+        for at, only in reversed([*enumerate(self._kinds)]):
+            if only is None or issubclass(kind, only):
+                place = at
+            found.append(place)
+        return self.setdefault(kind, tuple(reversed(found)))
 
 
-def _first_layer(layers: tuple[Layer, ...], level: int, kind: type) -> int | None:
-    """Return the place of the first layer from `level` on that receives effects of type `kind`."""
-    for place in range(level, len(layers)):
-        only = layers[place][0]
-        if only is None or issubclass(kind, only):
-            return place
-    return None
+_receivers_of = lru_cache(maxsize=256)(_Receivers)
 
 
 class Event:

@@ -158,7 +158,9 @@ class _Requests:
         request = effect.request
         messages = self.history.of(request.messages)
         tools = self._offer(request.tools)
-        reply: Reply = yield from ask(replace(effect, request=replace(request, messages=messages, tools=tools)))
+        if messages is not request.messages or tools is not request.tools:
+            effect = AskModel(effect.model, replace(request, messages=messages, tools=tools))
+        reply: Reply = yield from ask(effect)
         if reply.usage.requests == 1 and reply.usage.input_tokens:
             self.state["ratio"] = _limit_ratio(self._length(request) / reply.usage.input_tokens)
         return reply

@@ -188,7 +188,8 @@ class _ApprovalPolicy:
         decide = self._find_decide()
 
         def make() -> Respondent:
-            return replace(enclosing(Respondent) or NO_RESPONDENT, decide=decide, inputs=self.inputs)
+            outer = enclosing(Respondent) or NO_RESPONDENT
+            return Respondent(decide, outer.function, self.inputs)
 
         return tuple(bound.within(make) for bound in decided if bound is not None)
 

@@ -7,7 +7,7 @@ and answers are stored with the conversation, so that nothing is asked twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -176,4 +176,8 @@ class _QuestionPolicy:
 
             return CallQuestions(answered, known, register)
 
-        return bound.within(make, lambda: replace(enclosing(Respondent) or NO_RESPONDENT, function=function))
+        def respond() -> Respondent:
+            outer = enclosing(Respondent) or NO_RESPONDENT
+            return Respondent(outer.decide, function, outer.inputs)
+
+        return bound.within(make, respond)

@@ -5,6 +5,7 @@ import statistics
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -96,6 +97,28 @@ def test_a_turn_takes_few_calls_of_own_functions(world: str, most: int):
     sys.setprofile(count)
     try:
         walk(world, lambda _: counts.append(calls))
+    finally:
+        sys.setprofile(before)
+    turns = [after - before for before, after in pairwise(counts)]
+    assert statistics.median(turns) <= most
+
+
+@pytest.mark.parametrize(("world", "most"), [("sync", 23), ("async", 32)])
+def test_a_turn_builds_few_values(world: str, most: int):
+    """A frozen value is dear to build and dearer to copy with `replace`, so policies copy calls with one update."""
+    built = 0
+    counts = []
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal built
+        code = frame.f_code
+        is_generated = code.co_filename == "<string>" and code.co_name == "__init__"
+        built += event == "call" and (is_generated or code is replace.__code__)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        walk(world, lambda _: counts.append(built))
     finally:
         sys.setprofile(before)
     turns = [after - before for before, after in pairwise(counts)]

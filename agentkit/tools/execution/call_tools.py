@@ -34,7 +34,7 @@ CALLER_IN_ASYNC_RUN = (
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots a copy is one update of a dict
 class CallTools:
     """The effect that runs the calls of one turn; its outcome is their results, in the order of the calls.
 
@@ -60,7 +60,9 @@ class CallTools:
 
     def with_calls(self, calls: Iterable[BoundCall]) -> "CallTools":
         """Return the same effect with other calls; quicker than `replace`, for most policies do this in each turn."""
-        return CallTools(tuple(calls), self.finished, self.sequential, self.clock, self.max_pending, self.on_caller)
+        copied = object.__new__(CallTools)
+        vars(copied).update(vars(self), calls=tuple(calls))
+        return copied
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
         turn_type = CallerToolTurn if self.on_caller else BlockingToolTurn
