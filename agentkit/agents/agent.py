@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, InnerPaused, ModelError, Paused, RunError, ToolError, explain_attributes
 from ..core.flow import Event, Listener, Policy
+from ..core.lazy_names import display_with
 from ..core.masking import mask
 from ..core.messages import USER, Label, Message, delimit_data
 from ..core.parts import Query
@@ -39,7 +40,6 @@ from ..tools.settings import RepairMode
 from ..tools.toolset import Toolset, name_toolset_tools, split_toolsets
 from ..views.frames import Frame, draw_frames
 from ..views.history import print_lines, render_messages
-from ..views.html import agent_view
 from . import batch
 from .backends import (
     Backends,
@@ -420,7 +420,9 @@ class JsonAgent(Generic[T]):
         session = self.session
         usage = session.usage.as_dict()
         model = self._model_name()
-        return agent_view(model, self.instruction, self.tools, session.messages, usage, session.pending)
+        show = display_with("agentkit.views.html:agent_view")
+        view: str = show(model, self.instruction, self.tools, session.messages, usage, session.pending)
+        return view
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one."""

@@ -24,12 +24,10 @@ from typing import Any
 from ..core.errors import DefinitionError, suggest
 from ..core.flow import Listener
 from ..core.host import find_kernel
+from ..core.lazy_names import display_with
 from ..core.masking import mask
 from ..engine.result import RunFinished
 from .frames import AnswerPiece, AnswerWithdrawn, Frame, FrameReader, draw_frames
-from .html import live_view
-from .html.conversation import render_prose
-from .html.markup import wrap_view
 from .lines import Line, RunLines, Running, format_usage, sanitize
 from .log import is_shown
 
@@ -42,6 +40,8 @@ INTERRUPTED_NOTICE = (
     'Interrupted. Finished steps are kept: agent.run() continues the run, agent("...") asks something else.'
 )
 
+_live_view = display_with("agentkit.views.html:live_view")
+_prose_view = display_with("agentkit.views.html:prose_view")
 VOID_NOTICE = "\n[The text above is void: the answer begins again.]\n"
 MAX_STREAMED_BYTES = 1_000_000
 """Bytes of an answer that a cell shows."""
@@ -165,7 +165,7 @@ def _redraw(view: CellView, output: CellOutput, over: threading.Event, seconds: 
             last = current
             past, running, usage = current
             plain = [*(f"{role}: {text}" if role else text for role, text in past), *running, usage]
-            output.show(live_view(past, running, usage), "\n".join(plain))
+            output.show(_live_view(past, running, usage), "\n".join(plain))
 
 
 def _find_display() -> Callable[..., Any] | None:
@@ -301,6 +301,6 @@ class _ShownAnswer:
         """Draw the text; a long one is drawn less often, so that the cost stays in proportion to its length."""
         began = time.monotonic()
         text = "".join(self._pieces)
-        self._output.show(wrap_view(render_prose(text, MAX_STREAMED_BYTES)), text)
+        self._output.show(_prose_view(text, MAX_STREAMED_BYTES), text)
         now = time.monotonic()
         self._next = now + max(REDRAW_SECONDS, 10 * (now - began))

@@ -20,7 +20,16 @@ from ...core.messages import Usage, remove_delimiters
 from ...core.pending import WAITS_TITLE, Pending, hint_at_answers, list_waiting, suggest_answers
 from ...core.portable import to_canonical_text, truncate
 from ..history import Data
-from .conversation import MAX_PAGE_BYTES, MessageList, Turn, content_of, max_text_bytes, render_answer, render_turn
+from .conversation import (
+    MAX_PAGE_BYTES,
+    MessageList,
+    Turn,
+    content_of,
+    max_text_bytes,
+    render_answer,
+    render_prose,
+    render_turn,
+)
 from .markup import (
     Html,
     build_page,
@@ -341,6 +350,11 @@ def live_view(past: Sequence[tuple[str, str]], running: Sequence[str], usage: st
     rows = [tag("div", tag("b", role), " ", text, class_="wrong" if role == "error" else "") for role, text in past]
     now = [tag("div", "\N{BLACK RIGHT-POINTING TRIANGLE} ", text, class_="note") for text in running]
     return wrap_view(tag("div", *rows, *now, class_="live"), tag("div", usage, class_="dim"))
+
+
+def prose_view(text: str, max_bytes: int) -> Html:
+    """Return the view of a text of the model, the first `max_bytes` of it."""
+    return wrap_view(render_prose(text, max_bytes))
 
 
 MAX_MARKDOWN_VALUE_CHARS = 300
