@@ -353,7 +353,7 @@ def live_view(past: Sequence[tuple[str, str]], running: Sequence[str], usage: st
 
 
 def prose_view(text: str, max_bytes: int) -> Html:
-    """Return the view of a text of the model, the first `max_bytes` of it."""
+    """Return the view of the first `max_bytes` of a text of the model, which is Markdown."""
     return wrap_view(render_prose(text, max_bytes))
 
 
