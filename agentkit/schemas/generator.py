@@ -13,7 +13,7 @@ from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, WithJsonSchema, json_schema
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
@@ -47,36 +47,29 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own attribute
     _offers_names = False
-    _config_of_mode: Any = None
-    _mode_of_config: JsonSchemaMode
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
         result = super().generate(schema, mode)
         return {**result, MEMBERS: {}} if self._offers_names else result
-
-    @property
-    def mode(self) -> JsonSchemaMode:
-        """The mode, which only a class's own configuration changes; pydantic looks it up there for every schema."""
-        config = self._config_wrapper_stack.tail
-        if config is not self._config_of_mode:
-            self._config_of_mode = config
-            self._mode_of_config = super().mode
-        return self._mode_of_config
 
     def build_schema_type_to_method(self) -> dict[Any, Any]:
         """Return pydantic's methods by types of schemas, each when it is needed: there are 60, and a tool has few."""
         return _Methods(self)
 
     def _build_definitions_remapping(self) -> Any:
-        """Return the short names of the definitions; pydantic compares all of these, in case two share a name."""
-        choices = {key: self._prioritized_defsref_choices[key] for key in self.definitions}
+        """Return the short names of the definitions; pydantic compares all of these, in case two share a name.
+
+        A pydantic that keeps the names elsewhere finds the short ones itself.
+        """
+        every = getattr(self, "_prioritized_defsref_choices", None)
+        remap = getattr(json_schema, "_DefinitionsRemapping", None)
+        choices = {key: every[key] for key in self.definitions} if every and remap else {}
         names = [name for own in choices.values() for name in own]
-        if len(set(names)) < len(names):
+        if remap is None or not names or len(set(names)) < len(names):
             return super()._build_definitions_remapping()
         shortest = {key: own[0] for key, own in choices.items()}
-        refer: Callable[..., Any] = self.ref_template.format
-        references = {refer(model=key): refer(model=name) for key, name in shortest.items()}
-        return json_schema._DefinitionsRemapping(shortest, references)
+        refer = self.ref_template.format
+        return remap(shortest, {refer(model=key): refer(model=name) for key, name in shortest.items()})
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's name
         return False
