@@ -159,6 +159,7 @@ try {
   await page.click("#stop");
   await page.waitForFunction(() => document.body.innerText.includes("The run was stopped."));
   report("stopped", await lastReply().locator(".work-title").textContent());
+  await ended(); // until then nothing is sent
 
   // reload in the middle
   await send("work again");
