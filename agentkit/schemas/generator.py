@@ -112,14 +112,12 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def named_tuple_schema(self, schema: Any) -> JsonSchemaValue:
         """Return pydantic's array form, with the field's name in the description of each place."""
-        result = super().named_tuple_schema(schema)
-        texts = texts_of(schema["cls"])
-        if texts.description:
-            result["description"] = texts.description
-        for entry, place in zip(schema["fields"], result.get("prefixItems", ()), strict=False):
-            text = place.get("description") or texts.fields.get(entry["name"], {}).get("description")
-            place["description"] = f"{entry['name']}: {text}" if text else entry["name"]
-        return result
+        return _add_places(super().named_tuple_schema(schema), schema["cls"])
+
+    def call_schema(self, schema: core_schema.CallSchema) -> JsonSchemaValue:
+        """Return the form of a NamedTuple, which is a call before pydantic 2.14."""
+        result = super().call_schema(schema)
+        return _add_places(result, schema["function"]) if hasattr(schema["function"], "_fields") else result
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
         """Describe an enum by its members' texts; pydantic would put the bare docstring in their place."""
@@ -217,6 +215,17 @@ def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
             place.setdefault("description", texts.fields[name]["description"])
     named = {key: texts.fields.get(aliases.get(key, key), {}) for key in schema["properties"]}
     mark_required(schema, named, cls.__name__)
+    return schema
+
+
+def _add_places(schema: JsonSchema, cls: Any) -> JsonSchema:
+    """Return the schema of a NamedTuple with the names and the texts of its fields."""
+    texts = texts_of(cls)
+    if texts.description:
+        schema["description"] = texts.description
+    for name, place in zip(cls._fields, schema.get("prefixItems", ()), strict=False):
+        text = place.get("description") or texts.fields.get(name, {}).get("description")
+        place["description"] = f"{name}: {text}" if text else name
     return schema
 
 
