@@ -58,23 +58,28 @@ def walk(world: str, seen: Callable[[int], object]) -> None:
     assert len(agent.history) == 2 * TURNS + 4
 
 
-@pytest.mark.parametrize("world", ["sync", "async", "streamed"])
-def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
-    """Count Python and C calls in the thread of the run; code that walks over the history calls some for each message."""
-    calls = 0
+def count_in_turns(world: str, is_counted: Callable[[FrameType, str], bool]) -> list[int]:
+    """Return for each turn how many events of the profiler are counted in the thread of the run."""
+    total = 0
     counts = []
 
-    def count(_frame: Any, event: str, _: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal total
+        total += is_counted(frame, event)
 
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        walk(world, lambda _: counts.append(calls))
+        walk(world, lambda _: counts.append(total))
     finally:
         sys.setprofile(before)
-    turns = [after - before for before, after in pairwise(counts)]
+    return [after - before for before, after in pairwise(counts)]
+
+
+@pytest.mark.parametrize("world", ["sync", "async", "streamed"])
+def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
+    """Count Python and C calls in the thread of the run; code that walks over the history calls some for each message."""
+    turns = count_in_turns(world, lambda _, event: event in ("call", "c_call"))
     early = statistics.median(turns[10:110])
     late = statistics.median(turns[-100:])
     assert late < 1.1 * early
@@ -85,44 +90,24 @@ def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
 def test_a_turn_takes_few_calls_of_own_functions(world: str, most: int):
     """The most that a turn may take in the thread of the run; a time would depend on the machine."""
     folder = str(Path(agentkit.__file__).parent)
-    calls = 0
-    counts = []
 
-    def count(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal calls
+    def is_own(frame: FrameType, event: str) -> bool:
         code = frame.f_code
-        calls += event == "call" and code.co_filename.startswith(folder) and "<" not in code.co_name
+        return event == "call" and code.co_filename.startswith(folder) and "<" not in code.co_name
 
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        walk(world, lambda _: counts.append(calls))
-    finally:
-        sys.setprofile(before)
-    turns = [after - before for before, after in pairwise(counts)]
-    assert statistics.median(turns) <= most
+    assert statistics.median(count_in_turns(world, is_own)) <= most
 
 
 @pytest.mark.parametrize(("world", "most"), [("sync", 23), ("async", 32)])
 def test_a_turn_builds_few_values(world: str, most: int):
     """A frozen value is dear to build and dearer to copy with `replace`, so policies copy calls with one update."""
-    built = 0
-    counts = []
 
-    def count(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal built
+    def is_build(frame: FrameType, event: str) -> bool:
         code = frame.f_code
         is_generated = code.co_filename == "<string>" and code.co_name == "__init__"
-        built += event == "call" and (is_generated or code is replace.__code__)
+        return event == "call" and (is_generated or code is replace.__code__)
 
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        walk(world, lambda _: counts.append(built))
-    finally:
-        sys.setprofile(before)
-    turns = [after - before for before, after in pairwise(counts)]
-    assert statistics.median(turns) <= most
+    assert statistics.median(count_in_turns(world, is_build)) <= most
 
 
 @pytest.mark.parametrize(("world", "most"), [("sync", 490), ("async", 510)])

@@ -96,8 +96,6 @@ class LinesStore(SharedStore):
     It is read whole when it is opened; afterwards only what was added is read.
     """
 
-    lease_seconds: float | None = None
-
     def __init__(self, path: str | os.PathLike[str], sync: Sync = "normal", *, must_exist: bool = False) -> None:
         super().__init__(path)
         if sys.platform == "win32":
@@ -149,8 +147,7 @@ class LinesStore(SharedStore):
                 self._append(records)
 
     def _append(self, records: Sequence[Record]) -> None:
-        if self._damage:
-            raise damage_error(self, f"{self._damage[0]}. `agentkit runs --salvage FILE` copies what can be read")
+        self._check_sound()
         line = _write_line(records)
         head = b"" if self._end else HEAD
         with self._errors():
@@ -164,6 +161,10 @@ class LinesStore(SharedStore):
         self._count += bool(head) + 1
         self._index(records, self._end + len(head), len(line))
         self._end += len(head) + len(line)
+
+    def _check_sound(self) -> None:
+        if self._damage:
+            raise damage_error(self, f"{self._damage[0]}. `agentkit runs --salvage FILE` copies what can be read")
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -253,8 +254,11 @@ class LinesStore(SharedStore):
         holder = f"{name_process()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
         try:
             self._held[conversation] = lease.token
-            with open_private(self._lease_path(conversation)) as file:
+            path = self._lease_path(conversation)
+            with open_private(f"{path}-new") as file:
+                os.fchmod(file.fileno(), os.fstat(self._file).st_mode & 0o777)  # all users of the journal read it
                 file.write(f"{self._owner.owner:x} {holder}")
+            os.replace(f"{path}-new", path)  # others see none or the whole
         except BaseException:  # also an interrupt, after which nothing would release it
             self.release(lease)
             raise
@@ -280,7 +284,7 @@ class LinesStore(SharedStore):
         try:
             owner, _, holder = Path(self._lease_path(conversation)).read_text().partition(" ")
             number = int(owner, 16)
-        except (FileNotFoundError, ValueError):  # a killed process left an empty one
+        except (FileNotFoundError, ValueError):
             return ""
         if self._owner is not None and number == self._owner.owner:
             is_held = conversation in self._held
@@ -293,23 +297,28 @@ class LinesStore(SharedStore):
     def remove(self, runs: Sequence[RunEntry]) -> None:
         """Remove runs, and the conversations that have no other run: the file is replaced."""
         with self._alone():
+            self._check_sound()
             lost = {run.id for run in runs}
             of = {run.conversation for run in runs}
-            kept = {run.id: run for run in self._listed.runs.values() if run.conversation in of and run.id not in lost}
-            left = {run.conversation for run in kept.values()}
-            lines = [HEAD]
-            for key in self._spans:
-                if key not in of:
-                    lines.append(_write_line(self._read(key)))
-                elif key in left:
-                    records = (record for record in self._read(key) if getattr(record, "run", "") not in lost)
-                    lines.append(_write_line(records))
-            for run in kept.values():
+            kept = [run for run in self._listed.runs.values() if run.conversation in of and run.id not in lost]
+            left = {run.conversation for run in kept}
+            with self._errors():
+                lines = os.pread(self._file, self._end, 0).split(b"\n")[1:-1]
+            new = [HEAD]
+            for line in lines:  # in their order: a name is that of the conversation that got it last
+                entries = json.loads(line)
+                own = entries[0].get("conversation", 0)
+                records = [one for one in map(from_line, entries) if getattr(one, "run", "") not in lost]
+                if own not in of:
+                    new.append(line + b"\n")
+                elif own in left and records:
+                    new.append(_write_line(records))
+            for run in kept:
                 if run.status == "superseded":  # by a run that is removed
                     ended = RunConcluded(run.status, run.outcome, run.ended, run.last, run.id, run.conversation)
-                    lines.append(_write_line([ended]))
+                    new.append(_write_line([ended]))
             with self._errors():
-                write_atomically(Path(self._path), b"".join(lines))
+                write_atomically(Path(self._path), b"".join(new))
             self._open()
             self._read_new()
 
@@ -359,14 +368,14 @@ class LinesStore(SharedStore):
     def _alone(self) -> Iterator[None]:
         """Keep other threads and processes from writing; what they wrote before has been read."""
         with self.lock:
-            if not self._depth:
-                self._lock_file()
             self._depth += 1
             try:
+                if self._depth == 1:
+                    self._lock_file()
                 yield
             finally:
                 self._depth -= 1
-                if not self._depth:
+                if not self._depth and self._file >= 0:
                     fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _lock_file(self) -> None:

@@ -281,8 +281,6 @@ class SqlStore(SharedStore):
     lease is a row that names its owner, by which others see whether the process that has it still lives.
     """
 
-    lease_seconds: float | None = None
-
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._owner = 0

@@ -337,6 +337,7 @@ class Store(Protocol):
 class SharedStore(Store, ABC):
     """A store at a path or a URL, which the parts of a process share; see `open_store`."""
 
+    lease_seconds: float | None = None
     is_server = False
     """Whether the store is a server's, not a file."""
 

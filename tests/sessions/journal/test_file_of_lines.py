@@ -15,7 +15,7 @@ from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.lines import LinesStore
 from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.sessions.journal.store import RunFilter
-from agentkit.sessions.records import MessageWritten, RunBegun, RunConcluded
+from agentkit.sessions.records import ConversationNamed, MessageWritten, RunBegun, RunConcluded
 from agentkit.testing import ScriptedModel, answer, call
 
 KEY = 7
@@ -141,6 +141,52 @@ def test_a_removal_by_another_process_is_noticed(path):
         assert remover.holder(KEY).startswith("process ")
         lease.release()
         assert (store.count_messages(KEY), store.version(KEY)) == (0, "")
+
+
+def test_a_name_stays_with_its_last_conversation_when_another_run_is_removed(path):
+    with closing(LinesStore(path)) as store:
+        for key in (1, 2, 3):
+            store.append([RunBegun(f"run {key}", "Go", "m", 0, float(key), key)])
+        store.append([ConversationNamed("ada", 2)])
+        store.append([ConversationNamed("ada", 1)])
+        store.remove(store.runs(RunFilter(ids=["run 3"])))
+        assert store.names() == {"ada": 1}
+        assert [run.id for run in store.runs()] == ["run 2", "run 1"]
+
+
+def test_damage_is_not_removed_with_a_run(path):
+    with closing(LinesStore(path)) as store:
+        store.append([RunBegun("old", "Go", "m", 0, 1.0, KEY), MESSAGE])
+        path.write_text(path.read_text() + "damaged\n")
+        with pytest.raises(JournalError, match="damaged: line 3"):
+            store.remove(store.runs())
+    assert "damaged" in path.read_text()
+
+
+def test_all_users_of_a_journal_see_who_has_a_conversation(path):
+    with closing(LinesStore(path)) as store:
+        path.chmod(0o664)
+        lease = store.take(KEY)
+        beside = [entry for entry in path.parent.iterdir() if entry != path]
+        assert [entry.stat().st_mode & 0o777 for entry in beside] == [0o664] * 2
+        lease.release()
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_an_error_leaves_the_file_unlocked(path):
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    with closing(LinesStore(path)) as store, closing(LinesStore(path)) as other:
+        with pytest.raises(KeyboardInterrupt):
+            store.read_together(fail)
+        store.append([MESSAGE])
+        path.rename(path.with_name("away"))
+        with pytest.raises(JournalError, match="No such file"):
+            store.append([NEXT])
+        path.with_name("away").rename(path)
+        other.append([NEXT])
+        assert store.count_messages(KEY) == 2
 
 
 def test_a_deleted_run_leaves_the_file(path):
