@@ -11,6 +11,7 @@ import secrets
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,7 +65,7 @@ def langgraph(steps: int, path: Path | None) -> None:
         graph.compile().invoke(begin, settings)
         return
     saver = import_module("langgraph.checkpoint.sqlite").SqliteSaver
-    with sqlite3.connect(path, check_same_thread=False) as file:
+    with closing(sqlite3.connect(path, check_same_thread=False)) as file, file:
         graph.compile(checkpointer=saver(file)).invoke(begin, settings, durability="sync")
     file.close()
 

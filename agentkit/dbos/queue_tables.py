@@ -141,7 +141,7 @@ class QueueTables:
         self._is_server = store.is_server
         if not self._is_server:
             path = queue_file(store)
-            self._file = sqlite3.connect(path, LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+            self._file = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
             self._file.execute("PRAGMA secure_delete=on")
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 from files import PDF, PNG, WAV, png
@@ -156,7 +157,7 @@ def test_a_journal_has_each_part_once_and_a_resumed_run_sends_it(world, tmp_path
     assert result.messages[1]["content"] == [{"type": "text", "text": "Like this?"}, PICTURE.as_part()]
     assert result.messages[3]["content"][1] == big.as_part()
     data = big.as_part()["image_url"]["url"]
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         rows = [
             str(row) for table in ("messages", "steps", "runs", "cut") for row in file.execute(f"SELECT * FROM {table}")
         ]

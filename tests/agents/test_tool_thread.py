@@ -5,6 +5,7 @@ import sqlite3
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_a_text_answer_is_checked_without_a_thread_but_not_the_checks_of_others(
 
 
 def test_a_connection_and_a_transaction_of_the_thread_are_used():
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database, database:
         database.execute("CREATE TABLE stock (item TEXT)")
 
         def add(item: str) -> int:

@@ -200,9 +200,8 @@ def test_a_regular_expression_takes_no_long_time(root, text):
         shown = Files(Folder(root), search_seconds=0.2).search_files(text, regex=True)
     except ToolError as refused:
         shown = str(refused)
-    assert (
-        "takes too long" in shown or "regular expression" in shown or "repeats too much" in shown or "nothing" in shown
-    )
+    ends = ("takes too long", "regular expression", "repeats too much", "nothing", "as.txt:1: a")
+    assert any(end in shown for end in ends)  # Python 3.13 matches one of them at once
 
 
 DUCKDB = [

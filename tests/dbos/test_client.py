@@ -112,7 +112,7 @@ def test_a_queue_on_one_machine_has_one_url_and_private_files(url, tmp_path):
 
 def test_the_queue_holds_json_and_no_pickle(client, url):
     client.submit("agent", "Grüße", session="s")
-    with sqlite3.connect(url.removeprefix("sqlite:///") + "-queue") as file:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///") + "-queue")) as file, file:
         ((text, kind),) = file.execute(
             "SELECT i.inputs, s.serialization FROM workflow_status s JOIN workflow_input i USING (workflow_uuid)"
         ).fetchall()

@@ -17,12 +17,14 @@ from agentkit.testing import ScriptedModel, answer, call
 ANSWER = answer("done")
 
 
-@pytest.fixture(params=["folder", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
+@pytest.fixture(params=["folder", "sqlite", "lines", pytest.param("postgres", marks=pytest.mark.integration)])
 def place(request, tmp_path):
     """Where the notes are, as arguments of `Memory`."""
     if request.param == "postgres":
         return {"journal": request.getfixturevalue("postgres_url")}
-    return {"folder": tmp_path / "notes"} if request.param == "folder" else {"journal": tmp_path / "notes.db"}
+    if request.param == "folder":
+        return {"folder": tmp_path / "notes"}
+    return {"journal": tmp_path / ("notes.db" if request.param == "sqlite" else "notes.jsonl")}
 
 
 BOB = "bob@home.example"

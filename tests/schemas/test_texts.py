@@ -9,7 +9,7 @@ import pytest
 import typing_extensions
 from pydantic import BaseModel, Field
 
-from agentkit import DefinitionError, JsonTool, schema
+from agentkit import DefinitionError, JsonTool, schema, tool
 from agentkit.schemas import annotate
 from agentkit.schemas.formats import FORMATS
 
@@ -150,6 +150,18 @@ def test_repeated_enum_values_can_be_refused():
         pytest.warns(DeprecationWarning, match="duplicates='error' is deprecated: leave it out"),
     ):
         JsonTool(f, parameters={"unit": {"enum": ["m", "m"]}}, duplicates="error")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda f, **how: JsonTool(f, **how), lambda f, **how: tool(f, **how), lambda f, **how: tool(**how)(f)]
+)
+def test_the_warning_about_repeated_enum_values_names_the_line_of_the_caller(make):
+    def f(unit: str):
+        """Does."""
+
+    with pytest.warns(DeprecationWarning, match="duplicates=") as warned:
+        make(f, duplicates="dedupe")
+    assert [one.filename for one in warned] == [__file__]
 
 
 def test_a_text_for_a_parameter_that_does_not_exist_is_refused():

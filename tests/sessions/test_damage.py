@@ -3,6 +3,7 @@
 import os
 import random
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -55,7 +56,7 @@ class Files:
         for number in range(3):
             session = Session.open(f"name {number}", journal)
             agent_of(journal).run(f"Go {number}", session=session)
-        with sqlite3.connect(journal, isolation_level=None) as file:
+        with closing(sqlite3.connect(journal, isolation_level=None)) as file, file:
             file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         file.close()
         agent_of().run("Go", record=folder / "recording", session=session)
@@ -167,7 +168,7 @@ def test_one_damaged_run_does_not_keep_the_others_from_being_read(tmp_path, stat
     path = tmp_path / "runs.db"
     for number in range(3):
         agent_of(path).run(f"Go {number}", session=Session())
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute(statement)
     file.close()
     listed = runs(path)

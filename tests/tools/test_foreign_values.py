@@ -121,6 +121,7 @@ class TestDatabases:
             session.add_all([User(id=1, name="Ada"), User(id=2, name="Bob")])
             session.commit()
             yield sql, User, session
+        engine.dispose()
 
     ROWS = ({"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"})
 

@@ -6,6 +6,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -271,7 +272,7 @@ def test_a_damaged_journal_is_an_error_that_names_it(tmp_path):
     store = tmp_path / "runs.db"
     with page_of(replies=[answer("x")], store=store) as client:
         post_query(client)
-    with sqlite3.connect(store) as connection:
+    with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE messages SET body = '{' WHERE place = 1")
     with page_of(store=store) as client:
         (run,) = client.get("/runs").json()

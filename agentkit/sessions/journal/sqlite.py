@@ -693,7 +693,7 @@ class SqliteStore(SqlStore):
             raise JournalError(f"{self.named} does not exist. {MISSING_REMEDY}")
         create_private(self.path)  # SQLite gives the mode of the file to the ones beside it
         with self._errors():
-            self._file = sqlite3.connect(self.path, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+            self._file = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             with self._errors():
                 self._set_up(sync)

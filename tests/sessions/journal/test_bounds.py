@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from pydantic import BaseModel
@@ -321,7 +322,7 @@ def test_the_loser_of_a_race_reads_who_works_on_the_run(path):
 
 def test_old_files_are_upgraded(file):
     converse(file, "a")
-    with sqlite3.connect(file) as opened:
+    with closing(sqlite3.connect(file)) as opened, opened:
         opened.execute("ALTER TABLE runs DROP COLUMN last")
         opened.execute("ALTER TABLE steps DROP COLUMN digest")
         opened.execute("ALTER TABLE cut DROP COLUMN digest")
@@ -357,7 +358,7 @@ def test_damage_is_a_journal_error_that_names_the_run_or_the_conversation(path, 
 
 def test_ten_thousand_runs_are_listed_in_little_time(file):
     converse(file, "aa")
-    with sqlite3.connect(file) as opened:
+    with closing(sqlite3.connect(file)) as opened, opened:
         runs_, messages, steps = (
             opened.execute(f"SELECT * FROM {table}").fetchall() for table in ("runs", "messages", "steps")
         )
@@ -385,7 +386,7 @@ def count_digests(read) -> int:
 
 
 def count_rows(file) -> int:
-    with sqlite3.connect(file) as opened:
+    with closing(sqlite3.connect(file)) as opened, opened:
         return sum(opened.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("messages", "steps"))
 
 
@@ -398,7 +399,7 @@ def test_a_conversation_is_read_once_to_show_its_runs(file):
 def test_a_conversation_is_read_once_to_list_its_runs(file):
     converse(file, "a" * 30, name="Ada")
     rows = count_rows(file)
-    with sqlite3.connect(file) as opened:
+    with closing(sqlite3.connect(file)) as opened, opened:
         row = opened.execute("SELECT * FROM runs LIMIT 1").fetchone()
         copies = [(f"copy{number}", *row[1:]) for number in range(3_000)]
         opened.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * 12)})", copies)
