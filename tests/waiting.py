@@ -1,5 +1,6 @@
 """How tests wait: for an event or a condition, never for a moment, so that they also hold on a slow or busy machine."""
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,3 +23,13 @@ def noting(describe: Callable[[], object]) -> Iterator[None]:
     except BaseException as error:
         error.add_note(str(describe()))
         raise
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Run a block in which nothing is closed because the garbage collector found it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

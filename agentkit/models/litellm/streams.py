@@ -144,6 +144,8 @@ class LineTap:
 
 _DIRECT_PROVIDERS = {"openai", "anthropic", "gemini", "groq", "ollama_chat"}
 """Providers whose inner iterator yields OpenAI-shaped chunks (and generic dicts, mostly empty)."""
+_CUT_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+"""Why a reply of the Responses API is incomplete, and the finish reason of such a reply."""
 _TAPPED_PROVIDERS = {"anthropic", "ollama_chat"}
 """Providers whose stop reason litellm misreads; so it does for Gemini, on every route."""
 _OPENAI_HANDLER = "OpenAIChatCompletionStreamingHandler"
@@ -170,7 +172,8 @@ class ChunkSource:
         self._provider = provider
         self._is_direct = provider in _DIRECT_PROVIDERS and not has_observers
         self._tap: LineTap | None = None
-        self._is_gemini = self._is_truncated = False
+        self._is_gemini = False
+        self._cut: str | None = None
         self._lines: Any = None
         self.refusal = ""
         self.reasoning = ReasoningDetails()
@@ -200,15 +203,21 @@ class ChunkSource:
 
     def close(self) -> None:
         """Close the connection. Dropping litellm's stream is not enough: on some routes it is in a reference cycle."""
-        if hasattr(self._lines, "close"):
-            self._lines.close()
+        if hasattr(self._connection, "close"):
+            self._connection.close()
 
     async def aclose(self) -> None:
         """Close the connection of an asynchronous stream."""
         if hasattr(self._wrapper, "aclose"):
             await self._wrapper.aclose()
-        if hasattr(self._lines, "aclose"):
-            await self._lines.aclose()
+        if hasattr(self._connection, "aclose"):
+            await self._connection.aclose()
+
+    @property
+    def _connection(self) -> Any:
+        """What closes the connection: the lines, or their response where they cannot (the Responses API)."""
+        can_close = hasattr(self._lines, "close") or hasattr(self._lines, "aclose")
+        return self._lines if can_close else getattr(self._lines, "response", None)
 
     def is_finished(self, reason: str | None) -> bool:
         """Return whether the provider finished the stream; `reason` is the finish reason of its chunks."""
@@ -221,8 +230,8 @@ class ChunkSource:
     @property
     def native_reason(self) -> str | None:
         """The provider's own stop reason, if one was read from the lines."""
-        if self._is_truncated:
-            return "length"
+        if self._cut is not None:
+            return self._cut
         return None if self._tap is None else self._tap.reason
 
     @property
@@ -275,17 +284,17 @@ class ChunkSource:
         return otherwise(self._complete(str_line))
 
     def _complete(self, event: Any) -> Any:
-        """Return the end of a truncated reply of the Responses API as a regular end, which old versions know."""
+        """Return the end of an incomplete reply of the Responses API as a regular end, which litellm knows."""
         kind = getattr(event, "type", None)
         if kind in ("response.completed", "response.incomplete"):
             self.items = read_items(event)
         if kind != "response.incomplete":
             return event
+        details = getattr(event.response, "incomplete_details", None)  # of a type of its own, or a dict
+        reason = details.get("reason") if isinstance(details, dict) else getattr(details, "reason", None)
+        self._cut = _CUT_REASONS.get(str(reason))
         text: str = event.model_dump_json()
-        if '"max_output_tokens"' not in text:
-            return event
-        self._is_truncated = True
-        return text.replace('"response.incomplete"', '"response.completed"', 1)
+        return event if self._cut is None else text.replace('"response.incomplete"', '"response.completed"', 1)
 
     def _read_deltas(self, chunk: Any) -> None:
         for choice in chunk.choices or ():

@@ -18,7 +18,7 @@ def _build_reply(reply: Json, model: str) -> Json:
 
 
 def _build_response(reply: Json, model: str, output: list[Json], status: str = "") -> Json:
-    is_truncated = reply.get("finish_reason") == "length"
+    reason = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(reply.get("finish_reason", ""))
     head = {"id": f"resp_{reply.get('turn', 1)}", "object": "response", "created_at": 1700000000, "model": model}
     tokens_in, tokens_out, cached = read_tokens(reply)
     usage = {
@@ -30,9 +30,9 @@ def _build_response(reply: Json, model: str, output: list[Json], status: str = "
     }
     return {
         **head,
-        "status": status or ("incomplete" if is_truncated else "completed"),
+        "status": status or ("incomplete" if reason else "completed"),
         "error": None,
-        "incomplete_details": {"reason": "max_output_tokens"} if is_truncated and not status else None,
+        "incomplete_details": {"reason": reason} if reason and not status else None,
         "instructions": None,
         "metadata": {},
         "output": output,

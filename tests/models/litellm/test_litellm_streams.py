@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from waiting import wait_until
+from waiting import wait_until, without_collector
 from wire_providers import Play, Provider
 
 from agentkit.core.errors import ModelError
@@ -100,7 +100,7 @@ def test_an_abandoned_stream_is_closed_at_once(provider: Provider) -> None:
         await stream.aclose()
         await asyncio.to_thread(wait_until, lambda: server.hung_up == 2)
 
-    with ModelServer(endless, endless) as server:
+    with ModelServer(endless, endless) as server, without_collector():
         pieces = provider.at(server).ask(request)
         assert isinstance(next(pieces), TextDelta)
         pieces.close()

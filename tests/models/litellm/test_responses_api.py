@@ -8,10 +8,11 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import TypeAdapter
+from waiting import wait_until, without_collector
 from wire_providers import KEY
 
 from agentkit import JsonAgent, ModelError, Session
-from agentkit.engine.model import ThinkingDelta
+from agentkit.engine.model import TextDelta, ThinkingDelta
 from agentkit.engine.result import RunFinished
 from agentkit.journal import runs
 from agentkit.models.litellm.importing import load_litellm
@@ -222,18 +223,34 @@ def test_a_truncated_reply_is_recognised(mode: str) -> None:
         assert answer(mode, JsonAgent(price_of, model=model(server), retries=0)).answer == "7"
 
 
-def test_an_abandoned_stream_hangs_up() -> None:
-    with ModelServer({"content": "word " * 20_000, "pace": 0.001}) as server:
-        stream = JsonAgent(price_of, model=model(server)).stream("What?")
-        for event in stream:
-            if type(event).__name__ == "TextDelta":
+@pytest.mark.parametrize("text", ["The price is", ""])
+def test_a_reply_that_the_content_filter_stopped_is_refused(mode: str, text: str) -> None:
+    stopped = {"content": text, "finish_reason": "content_filter"}
+    with ModelServer(stopped, final("7")) as server, pytest.raises(ModelError) as caught:
+        answer(mode, JsonAgent(price_of, model=model(server), retries=0))
+    assert caught.value.kind == "refused"
+    assert caught.value.partial == text
+
+
+@pytest.mark.parametrize("world", ["stream", "astream"])
+def test_an_abandoned_stream_hangs_up(world: str) -> None:
+    async def leave(agent: JsonAgent) -> None:
+        events = agent.astream("What?")
+        async for event in events:
+            if isinstance(event, TextDelta):
                 break
-        stream.close()
-        for _ in range(400):
-            if server.hung_up:
-                break
-            server.closing.wait(0.05)
-        assert server.hung_up == 1
+        await events.aclose()
+        await asyncio.to_thread(wait_until, lambda: server.hung_up == 1)
+
+    with ModelServer({"content": "word " * 20_000, "pace": 0.001}) as server, without_collector():
+        agent = JsonAgent(price_of, model=model(server))
+        if world == "astream":
+            asyncio.run(leave(agent))
+        else:
+            events = agent.stream("What?")
+            next(event for event in events if isinstance(event, TextDelta))
+            events.close()
+            wait_until(lambda: server.hung_up == 1)
 
 
 CALL = {"type": "function_call", "call_id": "call_1_1", "name": "price_of", "arguments": "{}"}
