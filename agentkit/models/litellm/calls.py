@@ -39,15 +39,27 @@ _PREPARED_ARGUMENTS = frozenset({
 """Arguments that do not depend on the messages. For others (a mock, fallbacks, a prompt id) litellm may do more."""
 _CHANGING = frozenset({"messages", "timeout"})
 """Arguments of a prepared call that each request has of its own."""
+_SCHEMAS = ("tools", "response_format")
+"""Arguments with schemas, for which 1 is not true, and the order of properties counts."""
 _SETTINGS = (
     "api_key", "api_base", "headers", "organization", "openai_key", "anthropic_key", "groq_key", "ollama_key",
     "vertex_project", "vertex_location", "client_session", "aclient_session", "drop_params", "modify_params",
-    "route_all_chat_openai_to_responses", "model_alias_map", "custom_prompt_dict", "proxy_auth", "ssl_verify",
-    "add_function_to_prompt", "enable_preview_features", "secret_manager_client",
+    "route_all_chat_openai_to_responses", "model_alias_map", "custom_prompt_dict", "ssl_verify",
+    "add_function_to_prompt", "enable_preview_features", "use_litellm_proxy", "vertex_ai_safety_settings",
 )  # fmt: skip
 """litellm's settings that `completion` reads. When one changes, calls are prepared anew."""
-_VARIABLES = ("{}_API_KEY", "{}_API_BASE", "{}_BASE_URL", "GOOGLE_API_KEY", HANDLER_FLAG)
+_DEFAULTS = {"openai": "OpenAIConfig", "groq": "GroqChatConfig"}
+"""The classes whose attributes `completion` takes for options that are not given; for others the handler does that."""
+_VARIABLES = (
+    "{}_API_KEY", "{}_API_BASE", "{}_BASE_URL", "GOOGLE_API_KEY", "PALM_API_KEY", "USE_LITELLM_PROXY",
+    "LITELLM_ANTHROPIC_DISABLE_URL_SUFFIX", HANDLER_FLAG,
+)  # fmt: skip
 """Variables of the environment that `completion` reads, with the provider's name in front."""
+_EACH_TIME = (
+    "model_fallbacks", "num_retries", "num_retries_per_request", "proxy_auth", "secret_manager_client", "set_verbose",
+    "enable_json_schema_validation", "enable_anthropic_prompt_caching", "vector_store_registry",
+)  # fmt: skip
+"""litellm's settings for which `completion` does something with each request, such as asking for a new token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,7 @@ class _PreparedCall:
     def repeat(self, messages: Sequence[Message], timeout: float) -> Any:
         """Call the handler again; litellm may change all that it is given, so it gets copies."""
         named = _copy_values(self.named)
-        named["messages"] = messages
+        named["messages"] = [*map(dict.copy, messages)]  # they are those of the history
         named["timeout"] = timeout
         named["logging_obj"] = _renew_log(self.named["logging_obj"])
         named["model_response"] = self.make_response()
@@ -164,12 +176,12 @@ class PlannedCall:
         """Return what `litellm.completion` returns."""
         if self.prepared is not None:
             try:
-                with own_call(self.litellm, guard):
+                with own_call(self.litellm, guard, is_async=False):
                     return self.prepared.repeat(self.arguments["messages"], self.arguments["timeout"])
             except Exception as error:
                 raise self._convert(error) from error
         recording = _Recording()
-        with own_call(self.litellm, guard, recording.take if self.key else None):
+        with own_call(self.litellm, guard, recording.take if self.key else None, is_async=False):
             answer = self.litellm.completion(**self._complete_arguments())
         if self.key:
             self.calls.keep(self.litellm, self.key, recording, answer)
@@ -182,13 +194,13 @@ class PlannedCall:
         """
         if self.prepared is not None:
             try:
-                with own_call(self.litellm, guard):
+                with own_call(self.litellm, guard, is_async=True):
                     answer = self.prepared.repeat(self.arguments["messages"], self.arguments["timeout"])
                     return await answer if asyncio.iscoroutine(answer) else answer
             except Exception as error:
                 raise self._convert(error) from error
         recording = _Recording()
-        with own_call(self.litellm, guard, recording.take if self.key else None):
+        with own_call(self.litellm, guard, recording.take if self.key else None, is_async=True):
             answer = await self.litellm.acompletion(**self._complete_arguments())
         if self.key:
             self.calls.keep(self.litellm, self.key, recording, answer)
@@ -229,7 +241,10 @@ class Calls:
 
     def _find(self, litellm: Any, given: Mapping[str, Any], settings: tuple[Any, ...]) -> _PreparedCall | None:
         for known in tuple(self._prepared):
-            if known.given == given and known.settings == settings:
+            if known.settings != settings or known.given != given:
+                continue
+            schemas = ((known.given.get(name), given.get(name)) for name in _SCHEMAS)
+            if all(one is other or repr(one) == repr(other) for one, other in schemas):
                 return known if getattr(litellm.main, known.place) is known.handler else None
         return None
 
@@ -279,11 +294,18 @@ def _key_of(litellm: Any, arguments: dict[str, Any], provider: str, *, is_async:
     """Return what a prepared call depends on; None if it may depend on more, so that litellm must prepare it."""
     if provider not in _PREPARED_PROVIDERS or not arguments.keys() <= _PREPARED_ARGUMENTS:
         return None
-    if litellm.model_fallbacks or litellm.num_retries or not is_silent(litellm, arguments):
+    settings = vars(litellm).get
+    if any(map(settings, _EACH_TIME)) or not is_silent(litellm, arguments):
+        return None
+    if settings("modify_params") and "max_tokens" in arguments:  # the messages decide about the limit
         return None
     given = {key: value for key, value in arguments.items() if key not in _CHANGING}
     given["acompletion"] = is_async
-    return given, (*map(vars(litellm).get, _SETTINGS), *map(os.environ.get, _list_variables(provider)))
+    name = arguments["model"]
+    rows = map(litellm.model_cost.get, (name, name.partition("/")[2]))
+    defaults = vars(getattr(litellm, _DEFAULTS[provider])).copy() if provider in _DEFAULTS else None
+    variables = map(os.environ.get, _list_variables(provider))
+    return given, (*map(settings, _SETTINGS), *rows, defaults, *variables)
 
 
 @cache

@@ -19,7 +19,7 @@ from threading import Lock, get_ident
 from types import MethodType
 from typing import Any
 
-from pydantic import VERSION, BaseModel
+from pydantic import VERSION
 
 from ...core.lazy_names import paused_gc
 from ...core.threads import Work
@@ -45,14 +45,32 @@ Recorder = Callable[[Any, Callable[..., Any], dict[str, Any]], Any]
 """What is called in place of a handler's `completion`: with the handler, the method, and its arguments."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _OwnCall:
+    """A call of agentkit's own; `thread` is that of a blocking one, which litellm makes in one thread."""
+
     guard: ReplyGuard
     uses_handler: bool
     recorder: Recorder | None
+    thread: int | None
+    is_over: bool = False
 
 
 _own_call: ContextVar[_OwnCall | None] = ContextVar("agentkit_own_litellm_call", default=None)
+
+
+def _find_own_call() -> _OwnCall | None:
+    """Return agentkit's own call that the caller is a part of.
+
+    litellm copies the context for the host's callbacks, which run in threads and tasks of their own. The calls that
+    these make are the host's.
+    """
+    own = _own_call.get()
+    if own is None or own.is_over or own.thread not in (None, get_ident()):
+        return None
+    return own
+
+
 _importing = Lock()
 
 
@@ -123,16 +141,18 @@ def report_difference(difference: str) -> None:
 
 
 @contextmanager
-def own_call(litellm: Any, guard: ReplyGuard, recorder: Recorder | None = None) -> Iterator[None]:
+def own_call(litellm: Any, guard: ReplyGuard, recorder: Recorder | None = None, *, is_async: bool) -> Iterator[None]:
     """Mark litellm's calls in the body as agentkit's own: `guard` limits replies, and OpenAI has litellm's HTTP client.
 
     A host that set `litellm.client_session` or the environment variable decides about the client itself. `recorder`
     receives the calls of litellm's handlers.
     """
     has_session = litellm.client_session or litellm.aclient_session
-    token = _own_call.set(_OwnCall(guard, not has_session, recorder))
+    own = _OwnCall(guard, not has_session, recorder, None if is_async else get_ident())
+    token = _own_call.set(own)
     try:
         yield
+        own.is_over = True  # after a failure, such as the end of the time, a thread of litellm may still prepare it
     finally:
         _own_call.reset(token)
 
@@ -141,7 +161,7 @@ def _install_guards(litellm: Any) -> None:
     """Let litellm's HTTP clients limit the replies to agentkit's own calls, by hooks that ignore all other replies."""
 
     def watch(response: Any) -> None:
-        if own := _own_call.get():
+        if own := _find_own_call():
             watch_response(response, own.guard)
 
     async def awatch(response: Any) -> None:
@@ -158,7 +178,7 @@ def _install_guards(litellm: Any) -> None:
 def _add_hook(post: Any, hook: Any) -> Any:
     @wraps(post)
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _own_call.get() and hook not in (hooks := self.client.event_hooks)["response"]:
+        if _find_own_call() and hook not in (hooks := self.client.event_hooks)["response"]:
             self.client.event_hooks = {**hooks, "response": [*hooks["response"], hook]}
         return post(self, *args, **kwargs)
 
@@ -168,7 +188,8 @@ def _add_hook(post: Any, hook: Any) -> Any:
 def _install_recorders(litellm: Any) -> None:
     """Let the handlers of `litellm.main` pass agentkit's own calls to a recorder; all other calls are made as before.
 
-    The attribute is set on the object. A method that the host replaces in its class is called, before and after.
+    The attribute is set on the object. What the host has set there before is called, and what it sets in the class at
+    any time.
     """
     for name in HANDLERS:
         handler = find_internal(litellm, f"main.{name}")
@@ -179,9 +200,11 @@ def _install_recorders(litellm: Any) -> None:
 
 
 def _add_recorder(handler: Any) -> Any:
+    replaced = vars(handler).get("completion")
+
     def completion(*args: Any, **named: Any) -> Any:
-        call = MethodType(type(handler).completion, handler)
-        own = _own_call.get()
+        call = replaced or MethodType(type(handler).completion, handler)
+        own = _find_own_call()
         if own is None or own.recorder is None or args:
             return call(*args, **named)
         return own.recorder(handler, call, named)
@@ -202,7 +225,7 @@ def _install_ollama_fields(litellm: Any) -> None:
     @wraps(transform)
     def transform_request(self: Any, *args: Any, **kwargs: Any) -> Any:
         data = transform(self, *args, **kwargs)
-        if _own_call.get():
+        if _find_own_call():
             for message, sent in zip(kwargs.get("messages") or args[1], data["messages"], strict=False):
                 if "name" in message:
                     sent["tool_name"] = message["name"]
@@ -222,7 +245,7 @@ def _install_switch(litellm: Any) -> None:
 
     @wraps(read)
     def read_flag(secret_name: str, *args: Any, **kwargs: Any) -> Any:
-        own = _own_call.get()
+        own = _find_own_call()
         if own and own.uses_handler and secret_name == HANDLER_FLAG and HANDLER_FLAG not in os.environ:
             return True
         return read(secret_name, *args, **kwargs)
@@ -250,7 +273,7 @@ def _install_encoding(litellm: Any) -> None:
 
     @wraps(load)
     def get_encoding() -> Any:
-        return lazy if _own_call.get() else load()
+        return lazy if _find_own_call() else load()
 
     litellm.main._get_encoding = get_encoding
 
@@ -263,25 +286,33 @@ _PYDANTIC_LOCKS_BUILDS = (2, 14)
 def _defer_models() -> Iterator[None]:
     """Let pydantic build litellm's models when they are first used, for those that the body defines in this thread.
 
-    A class of the host that is derived from one is built at once, as any other class of the host.
+    A class of the host that is derived from one is built at once, as any other class of the host. The metaclass stays
+    as it is: pydantic looks for the names of a class in the frame that calls it.
     """
-    kind: Any = type(BaseModel)
-    original = vars(kind)["__new__"]
+    wrapper: Any = getattr(import_module("pydantic._internal._config"), "ConfigWrapper", None)
+    original: Any = vars(wrapper).get("for_model") if wrapper else None
     thread: int | None = get_ident()
+    deferred: list[dict[str, Any]] = []
 
-    def create(kind: Any, name: str, bases: Any, namespace: dict[str, Any], *args: Any, **settings: Any) -> Any:
+    def read_config(kind: Any, bases: Any, namespace: dict[str, Any], settings: dict[str, Any]) -> Any:
         is_own = get_ident() == thread and str(namespace.get("__module__")).partition(".")[0] == "litellm"
         if not is_own or "defer_build" in settings or "defer_build" in (namespace.get("model_config") or ()):
-            return original.__func__(kind, name, bases, namespace, *args, **settings)
-        model = original.__func__(kind, name, bases, namespace, *args, **settings, defer_build=True)
-        model.model_config.pop("defer_build", None)
-        return model
+            return original.__func__(kind, bases, namespace, settings)
+        settings["defer_build"] = True  # it takes out what is no argument of the class
+        config = original.__func__(kind, bases, namespace, settings)
+        deferred.append(config.config_dict)
+        return config
 
-    if tuple(map(int, VERSION.split(".")[:2])) >= _PYDANTIC_LOCKS_BUILDS:
-        kind.__new__ = staticmethod(create)
+    replacement = classmethod(read_config)
+    if original is None:
+        report_difference("pydantic's reader of settings was not found; litellm's models are built by its import")
+    elif tuple(map(int, VERSION.split(".")[:2])) >= _PYDANTIC_LOCKS_BUILDS:
+        wrapper.for_model = replacement
     try:
         yield
     finally:
         thread = None  # for who has kept the function
-        if kind.__new__ is create:
-            kind.__new__ = original
+        for config in deferred:
+            config.pop("defer_build", None)
+        if original is not None and vars(wrapper)["for_model"] is replacement:
+            wrapper.for_model = original

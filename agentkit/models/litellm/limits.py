@@ -161,8 +161,8 @@ class _Watchdog:
         return self._task.uncancel() <= self._cancelling
 
     def stop(self) -> None:
-        """Remove the timer."""
-        self._task = None
+        """Remove the timer, and take back a cancellation that became another exception."""
+        self.end()
         if self._handle is not None:
             self._handle.cancel()
 

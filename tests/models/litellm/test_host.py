@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import logging
+import os
 import subprocess
 import sys
 from typing import Any
@@ -97,6 +98,60 @@ def test_a_mock_of_one_function_gets_all_its_requests(monkeypatch: pytest.Monkey
     assert len(seen) == 3
 
 
+JUDGING_HOST = """
+import asyncio, sys, threading
+from agentkit.core.messages import user
+from agentkit.engine.model import Request
+from agentkit.models import LiteLLMModel
+from agentkit.models.litellm.importing import load_litellm
+from agentkit.tools.registry import ToolRegistry
+
+litellm = load_litellm()
+HI = [user("hi")]
+AT = {"api_base": sys.argv[1], "api_key": "sk-test-0123456789"}
+found = []
+ended = threading.Event()
+
+def judge(asked, *_):
+    if "judge" in asked["model"]:
+        return
+    try:
+        reply = litellm.completion("openai/judge", messages=HI, max_retries=0, **AT)
+        found.append(reply.choices[0].message.content)
+    except Exception as error:
+        found.append(error)
+    ended.set()
+
+async def ajudge(*given):
+    await asyncio.to_thread(judge, *given)
+
+async def ask():
+    assert [piece async for piece in model.aask(Request(HI, ToolRegistry()))]
+    await asyncio.to_thread(ended.wait, 10)
+
+model = LiteLLMModel("openai/gpt-4o-mini", **AT)
+if sys.argv[2] == "sync":
+    litellm.success_callback = [judge]
+    assert list(model.ask(Request(HI, ToolRegistry())))
+    ended.wait(10)
+else:
+    litellm._async_success_callback = [ajudge]
+    asyncio.run(ask())
+assert found == ["good"], found
+"""
+
+
+@pytest.mark.parametrize("world", ["sync", "async"])
+def test_the_calls_of_a_callback_are_those_of_the_host(world: str) -> None:
+    """litellm runs callbacks in a copy of the context of the call that they are about."""
+    with ModelServer("hello", "good") as server:
+        command = [sys.executable, "-c", JUDGING_HOST, server.api_base("openai"), world]
+        done = subprocess.run(command, capture_output=True, text=True)
+        clients = [request.headers["user-agent"].split("/")[0] for request in server.requests]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert clients[1] == "OpenAI", "the host's call goes through the OpenAI SDK"
+
+
 HOST = """
 import gc, logging, os, sys
 import litellm
@@ -128,6 +183,37 @@ def test_a_host_that_loaded_litellm_first_keeps_its_settings() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert clients[1] == "OpenAI", "the host's own call goes through the OpenAI SDK, as before"
     assert clients[0] != "OpenAI", "agentkit's call goes through litellm's own client"
+
+
+PATCHING_HOST = """
+import sys
+import litellm
+from agentkit.core.messages import user
+from agentkit.engine.model import Request
+from agentkit.models import LiteLLMModel
+from agentkit.tools.registry import ToolRegistry
+
+handler = litellm.main.base_llm_http_handler
+seen = []
+def completion(*args, real=handler.completion, **named):
+    seen.append(named["model"])
+    return real(*args, **named)
+handler.completion = completion
+for name in "a", "b":
+    model = LiteLLMModel("groq/" + name, api_base=sys.argv[1], api_key="k")
+    for _ in range(2):
+        assert list(model.ask(Request([user("hi")], ToolRegistry())))
+    litellm.completion(model="groq/own", messages=[user("hi")], api_base=sys.argv[1], api_key="k")
+assert seen == ["a", "a", "own", "b", "b", "own"], seen
+"""
+
+
+def test_what_the_host_replaced_in_a_handler_before_is_called() -> None:
+    with ModelServer(["hello"] * 6) as server:
+        environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        command = [sys.executable, "-c", PATCHING_HOST, server.api_base("groq")]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_level_that_the_host_set_before_the_import_stays() -> None:

@@ -111,16 +111,28 @@ def test_litellm_is_loaded_while_a_person_types(prompt: str, model: str, begun: 
 WHOLE_HOST = """
 import sys, threading
 from pydantic import VERSION, BaseModel
+from pydantic._internal._config import ConfigWrapper
 
-metaclass = type(BaseModel)
-original = vars(metaclass)["__new__"]
+original = vars(ConfigWrapper)["for_model"]
 made = []
 ended = threading.Event()
 
+class Named(BaseModel):
+    def __init_subclass__(cls, **_):
+        pass
+    @classmethod
+    def __pydantic_init_subclass__(cls, name="", kind=""):
+        pass
+
 def define():
     while not ended.wait(0.02):
-        before = vars(metaclass)["__new__"] is not original
+        before = vars(ConfigWrapper)["for_model"] is not original
         made.append((type("Mine", (BaseModel,), {"__module__": "litellm.mine", "__annotations__": {"a": int}}), before))
+        class Inner(Named, name="inner", kind="part"):
+            a: int
+        class Outer(BaseModel):
+            inner: "Inner"
+        made.append((Outer, before))
 
 thread = threading.Thread(target=define)
 thread.start()
@@ -134,7 +146,7 @@ thread.join()
 is_safe = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
 assert any(during for _, during in made) == is_safe, len(made)
 assert all(model.__pydantic_complete__ for model, _ in made), "a class of another thread"
-assert vars(metaclass)["__new__"] is original
+assert vars(ConfigWrapper)["for_model"] is original
 
 from litellm.types.llms.openai import ResponsesAPIResponse
 

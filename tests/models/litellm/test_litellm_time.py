@@ -169,3 +169,22 @@ def test_a_reader_may_take_longer_than_a_piece() -> None:
 
     assert asyncio.run(is_still_cancelled()) == 0
     assert len(found) == 3
+
+
+def test_a_late_piece_that_fails_leaves_no_cancellation_behind() -> None:
+    """A client may raise an error of its own while it is cancelled."""
+
+    async def pieces() -> AsyncGenerator[Any, None]:
+        try:
+            await asyncio.sleep(HANGS)
+        finally:
+            raise ConnectionError("the socket is gone")
+        yield TextDelta("never")
+
+    async def count_cancellations() -> int:
+        with pytest.raises(ConnectionError):
+            await anext(alimit_time(pieces(), PieceTimer(0.05)))
+        task = asyncio.current_task()
+        return 1 if task is None else task.cancelling()
+
+    assert asyncio.run(count_cancellations()) == 0
