@@ -372,7 +372,8 @@ class AgentSpec:
                 value that one of them needs, or an option is neither one of the keywords `names` nor one of the model.
         """
         check_values(description=self.description, memory=self.memory)
-        if len(self.tools) == 1 and self.text_ends and self.select is None and not self.toolsets:
+        has_tools = len(self.tools) > 1 or self.tools.provider_tools or self.select is not None or self.toolsets
+        if not has_tools and self.text_ends:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         for tool in self.tools.own_tools if self.settings.tool_thread == "caller" else ():
             if isinstance(tool.timeout, int | float) and not tool.is_async and tool.isolate is None:

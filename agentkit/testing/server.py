@@ -289,7 +289,12 @@ def _share_messages(request: RecordedRequest, before: list[RecordedRequest]) -> 
         for key in ("messages", "contents", "input", "tools"):
             old, new = ((one.body or {}).get(key) for one in (earlier, request))
             if isinstance(old, list) and isinstance(new, list):
-                new[:] = [same if same == other else other for same, other in zip_longest(old[: len(new)], new)]
+                new[:] = [one if _is_same(one, other) else other for one, other in zip_longest(old[: len(new)], new)]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal as JSON: for Python 1 is true, and the order of keys does not count."""
+    return bool(one == other) and repr(one) == repr(other)
 
 
 def _find_model_name(request: RecordedRequest) -> str:

@@ -26,6 +26,7 @@ from agentkit.engine.history.moved import find_passages
 from agentkit.engine.model import AskModel, ModelAsked, PartialAnswerReader, Request, ToolCallDelta
 from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
+from agentkit.models.litellm.model import _announces_more
 from agentkit.models.litellm.streams import ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
 from agentkit.models.windows import parse_window
@@ -157,6 +158,7 @@ READERS = {
     "tools.ranking": lambda text: [*list_stems(text)],
     "engine.model: data": read_pieces(dict[str, list[int]]),
     "models.led": lambda text: lead_request(Request([user(text)], TOOLS)),
+    "models.litellm.model": _announces_more,
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
     "models.litellm.streams": lambda text: ArgumentPieces().add(text),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),

@@ -8,6 +8,7 @@ provider, the address and the key of its server, and whether that renders a chat
 import asyncio
 import math
 import os
+import re
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, suppress
@@ -31,6 +32,7 @@ from .parameters import (
     adjust_thinking,
     check_body,
     is_bridged,
+    spread_body,
 )
 from .prices import PRICE_OPTIONS, Prices
 from .provider_tools import render_provider_tools
@@ -125,8 +127,23 @@ def _has_audio(messages: Sequence[Message]) -> bool:
     return any(part.get("type") == "input_audio" for content in lists for part in content)
 
 
-_ANNOUNCING = (":", "...", "…")
-"""The last characters of a text that is no end."""
+_ANNOUNCING = re.compile(
+    r"(?:[:…]|\.\.\.)$"
+    r"|(?:^|[.!?\n]\s*)(?:(?:ok|okay|now|next|then|first|so),?\s)?"
+    r"(?:let me|let[’']s|i[’']ll|i will|i(?:[’']m| am) going to)\s(?:(?:now|also|then|first|next|quickly)\s)?"
+    r"(?:add|calculate|call|check|compute|fetch|find|get|look|query|read|retrieve|run|search|try|use|verify)\b"
+    r"[^.!?\n]*[.!]?$",
+    re.IGNORECASE,
+)
+_MAX_ANNOUNCING_CHARS = 400
+"""The characters at the end of a text that are read for it."""
+
+
+def _announces_more(text: str) -> bool:
+    """Return whether the end of a text announces a further step of the work: "Let me check the price of milk."."""
+    return _ANNOUNCING.search(text.rstrip()[-_MAX_ANNOUNCING_CHARS:]) is not None
+
+
 _TIMEOUT_GRACE_SECONDS = 1.0
 
 
@@ -268,7 +285,7 @@ class LiteLLMModel:
                 return
             source, assembler = self._open_stream(answer, request)
             with closing(source):
-                with own_call(litellm, guard):
+                with own_call(litellm, guard, is_async=False):
                     chunks = source.chunks()
                 for chunk in chunks:
                     yield from assembler.add(chunk)
@@ -292,7 +309,7 @@ class LiteLLMModel:
                 return
             source, assembler = self._open_stream(answer, request)
             async with aclosing(source):
-                with own_call(litellm, guard):
+                with own_call(litellm, guard, is_async=True):
                     chunks = await source.achunks()
                 async for chunk in chunks:
                     for piece in assembler.add(chunk):
@@ -314,7 +331,7 @@ class LiteLLMModel:
         message = reply.message
         if message.get("tool_calls"):
             self._calls_tools = self._calls_tools or bool(request.tools)
-        elif request.tools and reply.finish_reason == "stop" and not text_of(message).endswith(_ANNOUNCING):
+        elif request.tools and reply.finish_reason == "stop" and not _announces_more(text_of(message)):
             is_listed = self._resolve_route().flags.get("supports_function_calling")
             if self._calls_tools or (is_listed and self.tool_calling == "native"):
                 message["ends_turn"] = True
@@ -433,7 +450,8 @@ class LiteLLMModel:
         usage = {} if route.provider in NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}
         streaming = {"stream": True, **usage} if request.stream else {}
         length = self._reply_limit(request)
-        request, options = adjust_thinking(request, self._options, route.provider, route.model, *length.values())
+        given = spread_body(self._options, route.provider)
+        request, options = adjust_thinking(request, dict(given), route.provider, route.model, *length.values())
         arguments: dict[str, Any] = {
             **{key: value for key, value in options.items() if key not in PRICE_OPTIONS},  # it keeps them for all calls
             **build_headers(self._options, request.headers, route.provider),

@@ -18,6 +18,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -87,11 +88,28 @@ def check_body(options: Mapping[str, Any]) -> None:
         remedy = "Name the key as an option of its own."
         if key == "tools":
             remedy = 'Give them to the agent: tools=[..., provider_tool("web_search")], or the dict of the provider.'
+        elif key in _INSTRUCTION_KEYS:
+            remedy = "Give it to the agent: description=..."
         raise DefinitionError(f"extra_body: {key!r} would replace what the agent sends. {remedy}")
 
 
+def spread_body(options: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
+    """Return the options with the keys of `extra_body` as options of their own where litellm does not send them.
+
+    litellm sends Anthropic a key `extra_body`, which the API refuses.  It sends keys that it does not know, and
+    those of OpenAI if they are allowed; it changes `metadata` in place.
+    """
+    body = options.get("extra_body")
+    if provider != "anthropic" or not body:
+        return options
+    others = {key: value for key, value in options.items() if key != "extra_body"}
+    allowed = [*(options.get("allowed_openai_params") or ()), *(key for key in body if key in _OPENAI.split())]
+    return {**others, **deepcopy(body), **({"allowed_openai_params": allowed} if allowed else {})}
+
+
 _PRICES_OF_TIME = frozenset({"cost_per_second", "input_cost_per_second", "output_cost_per_second"})
-_OWN_BODY = frozenset(
+_INSTRUCTION_KEYS = frozenset({"system", "instructions", "system_instruction", "systemInstruction"})
+_OWN_BODY = _INSTRUCTION_KEYS | frozenset(
     {"model", "messages", "input", "contents", "tools", "tool_choice", "functions", "function_call", "stream"}
 )
 _MIN_BUDGET_TOKENS = 1_024

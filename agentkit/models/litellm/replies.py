@@ -145,6 +145,8 @@ def _move_parts(messages: Sequence[Message], allowed: frozenset[str]) -> Iterato
 
 _TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
 """The providers' stop reasons of a truncated reply: the token limit or the end of the context window."""
+_ENDS = {"pause_turn", "content_filter"}
+"""Other stop reasons that litellm hides; with "pause_turn" Anthropic's turn continues with the next request."""
 _KNOWN_REASONS = {"stop", "tool_calls", "content_filter"}
 """OpenAI's other finish reasons. Unknown ones of some servers are read as one of the first two."""
 _COST_HEADER = "x-litellm-response-cost"
@@ -194,7 +196,7 @@ class Route:
             message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")
         if native in _TRUNCATED_REASONS or finish_reason in _TRUNCATED_REASONS:
             finish_reason = "length"
-        elif native == "pause_turn":  # Anthropic: the turn continues with the next request
+        elif native in _ENDS:
             finish_reason = native
         elif finish_reason not in _KNOWN_REASONS:
             finish_reason = "tool_calls" if message.get("tool_calls") else "stop"

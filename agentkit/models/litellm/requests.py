@@ -17,13 +17,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice, repeat
+from itertools import islice
 from operator import is_
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
-from ...core.portable import Json, to_object_text
+from ...core.portable import Json, copy_value, to_object_text
 from ...engine.history.tool_calls import split_groups
 from .parameters import order_items
 from .provider_tools import list_server_calls
@@ -248,9 +248,7 @@ class SentConversation:
     def _start(self) -> None:
         self._sources: list[Message] = []
         self._sent: list[Message] = []
-        self._changed: list[Message] = []
-        self._contents: list[Any] = []
-        self._calls: list[Any] = []
+        self._copies: list[Message] = []
         self._is_marked = False
 
     def prepare_texts(self, messages: Sequence[Message]) -> list[Message] | None:
@@ -282,19 +280,14 @@ class SentConversation:
         return (
             len(self._sources) <= len(messages)
             and all(map(is_, self._sources, messages))
-            and all(map(is_, map(dict.get, self._changed, repeat("content")), self._contents))
-            and all(map(is_, map(dict.get, self._changed, repeat("tool_calls")), self._calls))
+            and self._sources == self._copies
         )
 
     def _keep(self, messages: Sequence[Message]) -> None:
         converted = self.form.convert(messages)
-        same = set(map(id, converted))
-        changed = [message for message in messages if id(message) not in same]
         self._sources += messages
+        self._copies += map(copy_value, messages)
         self._sent += converted
-        self._changed += changed
-        self._contents += [message.get("content") for message in changed]
-        self._calls += [message.get("tool_calls") for message in changed]
         self._is_marked = self._is_marked or any(map(_has_mark, converted))
 
 
@@ -452,7 +445,9 @@ def _clean_message(message: Message, provider: str, extras: Extras) -> Message |
         keys = _NAMED_KEYS if provider in _NAMED_RESULT_PROVIDERS else _TOOL_KEYS
         if (identity := convert_call_id(message["tool_call_id"], provider)) != message["tool_call_id"]:
             message = {**message, "tool_call_id": identity}
-    return message if message.keys() <= keys else {key: message[key] for key in message if key in keys}
+    if message.keys() <= keys and None not in message.values():
+        return message
+    return {key: value for key, value in message.items() if key in keys and value is not None}
 
 
 def _clean_assistant(message: Message, provider: str, extras: Extras) -> Message | None:

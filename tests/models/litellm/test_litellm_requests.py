@@ -3,7 +3,7 @@
 import copy
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -212,6 +212,29 @@ def test_options_are_sent_and_unsupported_ones_dropped(play: Play) -> None:
     assert (openai["temperature"], openai["max_tokens"]) == (0.5, 7)
     assert anthropic["max_tokens"] == 7
     assert "seed" not in anthropic
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("anthropic", {"service_tier": "standard_only", "metadata": {"user_id": "u1"}, "container": "c1"}),
+        ("openai", {"service_tier": "flex", "metadata": {"user_id": "u1"}}),
+        ("gemini", {"cachedContent": "c1"}),
+        ("ollama", {"keep_alive": 3}),
+    ],
+)
+def test_the_body_of_the_caller_is_part_of_the_request(
+    name: str, body: dict[str, Any], play: Play, stream: bool
+) -> None:
+    given = json.dumps(body)
+    with ModelServer("ok", "ok") as server:
+        model = Provider(name).at(server, extra_body=body)
+        for _ in range(2):
+            play(model, [user("q")], stream=stream)
+    for request in server.requests:
+        assert "extra_body" not in request.body
+        assert {key: request.body.get(key) for key in body} == body
+    assert json.dumps(body) == given
 
 
 def test_a_request_to_openai_names_organization_and_project(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -473,18 +496,31 @@ def test_a_conversation_that_grows_is_sent_as_one_that_is_converted_anew(form: M
     assert conversations.prepare_texts([*GROWING, user([{"type": "text", "text": "Parts."}])], form) is None
 
 
-def test_a_message_that_is_edited_in_place_is_converted_again() -> None:
-    form = MessageForm("openai")
+EDITS: dict[str, Callable[[list[Any]], Any]] = {
+    "text": lambda history: history[2].update(content="Edited."),
+    "question": lambda history: history[1].update(content="?"),
+    "parts": lambda history: history[1].update(content=[{"type": "text", "text": "?"}]),
+    "role": lambda history: history[1].update(role="system"),
+    "calls": lambda history: history[2].update(tool_calls=history[6]["tool_calls"]),
+    "call": lambda history: history[6]["tool_calls"].pop(),
+    "id of a call": lambda history: history[2]["tool_calls"][0].update(id="an id with spaces"),
+    "id of a result": lambda history: history[3].update(tool_call_id="an id with spaces"),
+    "arguments": lambda history: history[2]["tool_calls"][0]["function"].update(arguments="not JSON"),
+    "name": lambda history: history[3].update(name="other"),
+    "no thinking": lambda history: [message.pop("thinking_blocks", None) for message in history],
+    "other writer": lambda history: [message.update(provider="other") for message in history if "provider" in message],
+}
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_message_that_is_edited_in_place_is_converted_again(edit: str, form: MessageForm) -> None:
     history = copy.deepcopy(GROWING)
     conversations = SentConversations()
     conversations.prepare_texts(history, form)
-    for place, key, value in [
-        (2, "content", "Edited."),
-        (2, "tool_calls", history[6]["tool_calls"]),
-        (1, "content", "?"),
-    ]:
-        history[place][key] = value
-        assert conversations.prepare_texts(history, form) == SentConversation(form).prepare(history)
+    EDITS[edit](history)
+    for _ in range(2):
+        assert conversations.prepare_texts(history, form) == SentConversations().prepare_texts(history, form)
 
 
 def test_each_message_is_converted_once() -> None:

@@ -106,6 +106,16 @@ def play(wire: Wire, world: str, is_streamed: bool, **options: Any) -> tuple[Any
 
 
 @each_wire
+def test_an_agent_may_have_no_other_tools(wire: Wire) -> None:
+    with ModelServer({**DONE, "parts": wire.parts}) as server:
+        base = server.api_base(wire.base)
+        agent = JsonAgent(tools=[provider_tool("web_search")], model=wire.model, api_base=base, api_key=KEY)
+        assert agent.run("?").answer == "done"
+        assert wire.form in server.requests[0].body["tools"]
+        assert server.violations == []
+
+
+@each_wire
 @each_world
 @both_ways
 def test_a_search_of_the_provider_is_a_step_and_no_call(wire: Wire, world: str, is_streamed: bool) -> None:
@@ -403,7 +413,9 @@ def test_what_is_no_such_tool_is_refused_where_it_is_given() -> None:
         ToolRegistry(provider_tool("web_search"), tool(look, name="web_search"))
 
 
-@pytest.mark.parametrize("key", ["tools", "tool_choice", "messages", "stream"])
+@pytest.mark.parametrize(
+    "key", ["tools", "tool_choice", "messages", "stream", "system", "instructions", "system_instruction"]
+)
 def test_a_body_that_would_replace_what_the_agent_sends_is_refused(key: str) -> None:
     with pytest.raises(DefinitionError, match=f"extra_body: '{key}' would replace what the agent sends"):
         JsonAgent(look, model="openai/gpt-4o-mini", extra_body={key: []})

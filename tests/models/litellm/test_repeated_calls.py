@@ -1,6 +1,8 @@
 """A repeated call of litellm's handler gives what `completion` gives, and is made only where that is known."""
 
 import asyncio
+import copy
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from wire_providers import Play, Provider, watch_completion
 
 from agentkit import ModelError
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
-from agentkit.engine.model import Request
+from agentkit.engine.model import Reply, Request
 from agentkit.models.litellm import calls
 from agentkit.models.litellm.calls import _PREPARED_ARGUMENTS, _PREPARED_PROVIDERS
 from agentkit.models.litellm.importing import HANDLERS, load_litellm
@@ -112,7 +114,7 @@ def test_a_repeated_call_takes_few_calls_of_own_functions() -> None:
     with ModelServer(*[CALL] * 6) as server:
         model = Provider("openai").at(server)
         asyncio.run(ask_often())
-    assert min(counts[2:]) <= 172, "litellm prepares nothing anew, nor does agentkit"  # 164, and up to 7 for waiting
+    assert min(counts[2:]) <= 175, "litellm prepares nothing anew, nor does agentkit"  # 167, and up to 7 for waiting
 
 
 @pytest.mark.parametrize("option", [{"metadata": {"a": 1}}, {"mock_response": "mocked"}, {"num_retries": 0}])
@@ -167,6 +169,76 @@ def test_a_key_that_the_host_changes_is_sent_with_the_next_request(
     assert keys == ["Bearer sk-test-0123456789"] * 2 + ["Bearer sk-another-0123456789"]
 
 
+class Tokens:
+    """Credentials of a proxy, which are renewed."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def get_auth_headers(self) -> dict[str, str]:
+        self.number += 1
+        return {"x-token": f"token {self.number}"}
+
+
+def set_value(name: str, value: Any, place: str = "") -> Callable[[pytest.MonkeyPatch], None]:
+    def change(patch: pytest.MonkeyPatch) -> None:
+        litellm = load_litellm()
+        patch.setattr(getattr(litellm, place) if place else litellm, name, value, raising=False)
+
+    return change
+
+
+def register(name: str, **flags: Any) -> Callable[[pytest.MonkeyPatch], None]:
+    def change(patch: pytest.MonkeyPatch) -> None:
+        table = load_litellm().model_cost
+        patch.setitem(table, name, {**table.get(name, {"litellm_provider": "groq", "mode": "chat"}), **flags})
+        load_litellm().utils._invalidate_model_cost_lowercase_map()
+
+    return change
+
+
+def limit_tokens(patch: pytest.MonkeyPatch) -> None:
+    """Let litellm fit the limit of a reply to a small window of the model and to the messages."""
+    set_value("modify_params", True)(patch)
+    for name in ("gpt-4o-mini", "claude-sonnet-4-5"):
+        register(name, max_input_tokens=1_000, max_output_tokens=1_000, max_tokens=1_000)(patch)
+
+
+LATER: list[tuple[str, Callable[[pytest.MonkeyPatch], None]]] = [
+    ("openai", set_value("temperature", 0.25, "OpenAIConfig")),
+    ("groq", set_value("temperature", 0.25, "GroqChatConfig")),
+    ("anthropic", set_value("top_p", 0.25, "AnthropicConfig")),
+    ("ollama", set_value("num_ctx", 77, "OllamaChatConfig")),
+    ("gemini", set_value("vertex_ai_safety_settings", [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}])),
+    ("openai", lambda patch: patch.setattr(load_litellm(), "proxy_auth", Tokens())),
+    ("openai", limit_tokens),
+    ("anthropic", limit_tokens),
+    ("anthropic", lambda patch: patch.setenv("LITELLM_ANTHROPIC_DISABLE_URL_SUFFIX", "true")),
+    ("anthropic", set_value("enable_anthropic_prompt_caching", True)),
+    ("groq", register("groq/llama-3.1-8b-instant", supports_reasoning=True)),
+    ("openai", set_value("use_litellm_proxy", True)),
+    ("openai", lambda patch: patch.setenv("USE_LITELLM_PROXY", "true")),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), LATER, ids=[f"{place}-{one[0]}" for place, one in enumerate(LATER)])
+def test_what_the_host_changes_later_has_the_effect_that_it_has_on_completion(
+    name: str, change: Callable[[pytest.MonkeyPatch], None], play: Play
+) -> None:
+    told = []
+    for is_repeated in (True, False):
+        with pytest.MonkeyPatch.context() as patch, ModelServer("begin", *["hello"] * 9) as server:
+            if not is_repeated:
+                watch_completion(patch)
+            model = Provider(name).at(server, max_tokens=900, reasoning_effort="low" if name == "groq" else None)
+            outcomes = [outcome(play, model, HISTORIES[0]) for _ in range(2)]
+            change(patch)
+            outcomes += [outcome(play, model, messages) for messages in [*HISTORIES, [user("a " * 300)]]]
+            sent = [(one.path, one.body, one.headers.get("x-token")) for one in server.requests if one.body]
+            told.append((len(sent), [isinstance(one[1], Reply) or one for one in outcomes], sent))
+    assert told[0] == told[1]
+
+
 def test_what_the_host_replaces_in_a_handler_is_called(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     handler = load_litellm().main.base_llm_http_handler
@@ -210,6 +282,54 @@ def test_another_list_of_tools_another_choice_and_another_limit_are_sent(play: P
     assert bodies == [(None, None), ("required", None), (None, 77), (None, None)] * 3
     assert headers == [None, None, None, "1"] * 3
     assert len(prepared) in (4, 8), "each kind is prepared once; litellm's `acompletion` calls `completion`"
+
+
+def test_the_history_stays_and_keys_without_a_value_are_not_sent(provider: Provider, play: Play) -> None:
+    """The mark is one for Anthropic; a conversation may go to several models."""
+    history = [
+        {**user("What is 1 + 2?"), "name": None, "cache_control": {"type": "ephemeral"}},
+        {**assistant(None, [FIRST]), "provider": "anthropic", "reasoning_content": "Hm."},
+        {**tool_message(FIRST, "3"), "cache_control": {"type": "ephemeral"}},
+    ]
+    before = copy.deepcopy(history)
+    with ModelServer("begin", *["hello"] * 3, strict=False) as server:
+        model = provider.at(server)
+        for _ in range(3):
+            play(model, history)
+        bodies = [request.body for request in server.requests if request.body]
+    assert history == before
+    assert bodies[-1] == bodies[-2] == bodies[-3]
+    assert not re.search(r'"(tool_)?name": null', json.dumps(bodies))
+
+
+def test_equal_schemas_are_not_always_the_same(play: Play) -> None:
+    def play_first() -> None:
+        def find(row: int | bool = 1, column: int = 2) -> None:
+            """Finds."""
+
+        play(model, HI, tools=ToolRegistry(find))
+
+    def play_true() -> None:
+        def find(row: int | bool = True, column: int = 2) -> None:
+            """Finds."""
+
+        play(model, HI, tools=ToolRegistry(find))
+
+    def play_turned() -> None:
+        def find(column: int = 2, row: int | bool = 1) -> None:
+            """Finds."""
+
+        play(model, HI, tools=ToolRegistry(find))
+
+    with ModelServer(["hello"] * 6) as server:
+        model = Provider("openai").at(server)
+        for _ in range(2):
+            play_first()
+            play_true()
+            play_turned()
+        sent = [request.body["tools"][0]["function"]["parameters"]["properties"] for request in server.requests]
+    assert [repr(properties["row"]["default"]) for properties in sent] == ["1", "True", "1"] * 2
+    assert [next(iter(properties)) for properties in sent] == ["row", "row", "column"] * 2
 
 
 def test_the_names_inside_litellm_are_those_of_the_tested_versions() -> None:

@@ -61,12 +61,33 @@ def test_an_unknown_model_is_asked_once_more(world: Any, stream: bool, name: str
         assert len(server.requests) > 1
 
 
-@pytest.mark.parametrize("text", ["Let me add them:", "I am adding...", "I am adding…"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Let me add them:",
+        "Let me add them:\n",
+        "I am adding...",
+        "I am adding…",
+        "Let me add them.",
+        "Good question. I'll now add them",
+        "Okay, I’m going to call add.",
+    ],
+)
 def test_a_text_that_announces_more_is_no_answer(world: Any, stream: bool, text: str) -> None:
     with ModelServer(text, call("add", a=1, b=2), "It is 3.") as server:
         result = ask(world, stream, JsonAgent(add, model=model(server, "anthropic"), retries=0), "What is 1 + 2?")
         assert (result.answer, len(server.requests)) == ("It is 3.", 3)
         assert count_reminders(server) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It is 3. Let me know if you need more.", "It is 3. I'll be happy to add more.", "If you like, I'll add more."],
+)
+def test_a_text_that_offers_more_is_an_answer(world: Any, stream: bool, text: str) -> None:
+    with ModelServer(text) as server:
+        result = ask(world, stream, JsonAgent(add, model=model(server, "anthropic"), retries=0), "What is 1 + 2?")
+        assert (result.answer, len(server.requests)) == (text, 1)
 
 
 def test_a_truncated_text_is_continued(world: Any, stream: bool) -> None:
