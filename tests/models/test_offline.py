@@ -841,6 +841,121 @@ def test_a_request_in_the_form_of_a_question_acts(query):
     assert act(query, *ACTING)[0] == [("cancel_event", {"event_id": "EV-2041"})]
 
 
+def scale_service(service: str, replicas: int) -> str:
+    """Scale a service to a number of replicas."""
+    return f"{service} {replicas}"
+
+
+def ban_user(user: str, days: int = 7) -> str:
+    """Ban a user for some days."""
+    return f"{user} {days}"
+
+
+def close_ticket(ticket: str, comment: str = "") -> str:
+    """Close a support ticket."""
+    return f"{ticket} {comment}"
+
+
+def rename_file(old: str, new: str) -> str:
+    """Rename a file."""
+    return f"{old} {new}"
+
+
+def order_food(dish: str, quantity: int = 1) -> str:
+    """Order a dish."""
+    return f"{dish} {quantity}"
+
+
+def refund(order_id: str, amount: float | None = None) -> str:
+    """Refund an order, all of it or an amount."""
+    return f"{order_id} {amount}"
+
+
+def change_price(product: str, price: float) -> str:
+    """Change the price of a product."""
+    return f"{product} {price}"
+
+
+def merge(number: int, method: str = "merge") -> str:
+    """Merge a pull request."""
+    return f"{number} {method}"
+
+
+def forward_mail(mail_id: str, to: str) -> str:
+    """Forward a mail to an address."""
+    return f"{mail_id} {to}"
+
+
+def lock_door(door: str, locked: bool = True) -> str:
+    """Lock or unlock a door."""
+    return f"{door} {locked}"
+
+
+def transfer(source: str, target: str, amount: float) -> str:
+    """Transfer money from one account to another account."""
+    return f"{source} {target} {amount}"
+
+
+EVERYDAY = [scale_service, ban_user, close_ticket, rename_file, order_food, refund, change_price, merge, forward_mail]
+EVERYDAY += [lock_door, transfer, add]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Ban everyone in the thread except miller",
+        "Order no pizza",
+        "Ban miller forever",
+        "Ban miller weekly",
+        "Scale billing down by 3",
+        "Scale billing by 3 replicas",
+        "Change the price of 'tea' by 0.50",
+        "Refund 20% of order A-55021",
+        "Merge 482 into release-2.0",
+        "Squash and merge 482",
+        "Ask Ada to close T-17",
+        "Tell Ada to close T-17",
+        "I want Ada to close T-17",
+        "Somebody closed T-17",
+        "Tell me how to close T-17",
+        "Add 2 and 3 and 4",
+        "Rename a.txt to b.txt and c.txt to d.txt",
+        "Forward mail M-7 from ada@example.com",
+        "Don't lock the front door",
+        "Transfer 100 from savings to checking and 50 to rent",
+        "Order 3 burgers and 2 salads from Luigi",
+    ],
+)
+def test_a_tool_that_may_write_is_not_called_for_another_request_than_the_words_make(query):
+    assert act(query, *EVERYDAY)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "calls"),
+    [
+        ("Scale billing from 5 to 3 replicas", [("scale_service", {"service": "billing", "replicas": 3})]),
+        ("Change the price of 'tea' to 3.50", [("change_price", {"product": "tea", "price": 3.5})]),
+        ("Forward mail M-7 to ada@example.com", [("forward_mail", {"mail_id": "M-7", "to": "ada@example.com"})]),
+        ("Rename a.txt to b.txt", [("rename_file", {"old": "a.txt", "new": "b.txt"})]),
+        ("Close T-17 because 'who knows why'", [("close_ticket", {"ticket": "T-17", "comment": "who knows why"})]),
+        ("Close T-17 because 'done'", [("close_ticket", {"ticket": "T-17", "comment": "done"})]),
+        ("Ban miller for 30 days", [("ban_user", {"user": "miller", "days": 30})]),
+        ("Order 2 pizzas and 3 salads", [("order_food", {"dish": "pizzas", "quantity": 2}), ("order_food", {"dish": "salads", "quantity": 3})]),
+    ],
+)  # fmt: skip
+def test_a_plain_request_is_made_beside_tools_that_are_alike(query, calls):
+    assert sorted(act(query, *EVERYDAY)[0], key=str) == sorted(calls, key=str)
+
+
+def test_a_contrast_before_a_flag_does_not_deny_the_flag():
+    def cancel(event_id: str, notify: bool = False) -> str:
+        """Cancel an event and notify the guests."""
+        return f"{event_id} {notify}"
+
+    query = "Cancel EV-2041 but notify the guests"
+    assert act(query, cancel)[0][0][1] == {"event_id": "EV-2041", "notify": True}
+
+
 def test_a_question_prefers_a_tool_that_reads():
     read = tool(list_orders, effect="read")
     assert act("Which orders are there?", tool(refund_order, effect="danger"), read)[0] == [("list_orders", {})]

@@ -27,17 +27,23 @@ from ...tools.arguments.validation_errors import find_schemas, list_types
 from .words import (
     BOUNDS,
     CALLING,
+    CHANGES,
     CONDITION_WORDS,
     DENIALS,
+    EXCLUSIONS,
     GENERIC,
     LEADS,
     LEXICON,
+    MANNERS,
     MODIFIERS,
     NEGATIONS,
     PATTERNS,
     PREPOSITIONS,
     QUANTITIES,
+    SETTERS,
+    SHARES,
     STOP,
+    SUBJECTS,
     Query,
     TextSpan,
     add_context,
@@ -65,6 +71,7 @@ _ANTONYMS = {
     for one, other in (pair.split(), pair.split()[::-1])
 }
 _SIGNS = {sign for signs in _OPERATORS.values() for sign in signs}
+_DIRECTIONS = frozenset({"~from", "~into", "~to"})
 _MAX_SCHEMA_DEPTH = 5
 """Levels of nested objects that are read; a schema may contain itself."""
 MIN_TOOL_SCORE = 1.2
@@ -170,7 +177,9 @@ def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -
         c: 1.0 if c in units else 0.25 for c in hints
     }
     *kinds, (_, other) = _FITS.get(one["type"], [(set(), {})])
-    fits = next((fits for cues in ([form], words, hints) for known, fits in kinds if not known.isdisjoint(cues)), other)
+    head = [word for word in words if word not in GENERIC][-1:]  # "mail_id" is an id
+    forms = ([form], head, words, hints)
+    fits = next((fits for cues in forms for known, fits in kinds if not known.isdisjoint(cues)), other)
     fits = {} if one.get("enum") else {**fits, "array": 2.5} if is_list else fits
     listed = ([a] if a else PATTERNS["or"].split(b.strip()) for a, b in PATTERNS["examples"].findall(text))
     values = one.get("enum") or [example for examples in listed for example in examples if len(example) > 2]
@@ -355,6 +364,7 @@ class Task:
         """
         words = drop_kinds(self.query.concepts_in(self.start, self.end))
         unsure = [] if self.is_further or (self.tool.is_meant(words) and not self.is_tied) else ["the tool"]
+        unsure += self.find_refusal() + self._find_report()
         unread = self.find_unread()
         for param, column in self.columns.items():
             values = [range_of(fit.value) for fit in self.fits if fit.param is param]
@@ -362,13 +372,27 @@ class Task:
             for fit in column:
                 if is_open or not self._is_certain(fit) or self._is_contradicted(fit):
                     unsure.append(f"{'.'.join(param.path)} ({fit.value.text})")
-        return unsure + self._find_ties() + [f'the part "{part}"' for part in self._join_words(unread)]
+        unsure += self._find_ties() + [f'the part "{part}"' for part in self._join_words(unread)]
+        return list(dict.fromkeys(unsure))
 
     def find_refusal(self) -> list[str]:
         """Return the word at the start of this part that forbids the call: "*Don't* show the logs"."""
         words = self.query.words_in(self.start, self.end)
         opening = next((word for word in words if word.text in DENIALS or word.text not in STOP), None)
         return [f'the part "{opening.text}"'] if opening and opening.text in DENIALS else []
+
+    def _find_report(self) -> list[str]:
+        """Return the words that report what was done, or ask how it is done: "*I cancelled* it", "tell me *how to*"."""
+        used = set(self.list_places())
+        words = [word for word in self.query.words_in(self.start, self.end) if word.start not in used]
+        found = [
+            self.query.text[subject.start : verb.end]
+            for subject, verb in pairwise(words)
+            if subject.text in SUBJECTS and verb.value in self.tool.verbs and verb.text.endswith("ed")
+        ]
+        manners = PATTERNS["manner"].finditer(self.query.text, self.start, self.end)
+        found += [manner[0] for manner in manners if manner.start() not in used]
+        return [f'the part "{part}"' for part in found]
 
     def _find_ties(self) -> list[str]:
         """Return the values that two parameters can have as well the one way as the other, as "a or b (value)"."""
@@ -391,7 +415,18 @@ class Task:
             and (other.param.required or other.cue >= MIN_CUE)
             and other.score >= fit.score - TIE
         ]
+        ties += [
+            (fit, column[0].param)
+            for fit in singles
+            for column in self.columns.values()
+            if len(column) > 1 and column[0].param is not fit.param and self._is_in_list(fit, column)
+        ]
         return [f"{'.'.join(fit.param.path)} or {'.'.join(param.path)} ({fit.value.text})" for fit, param in ties]
+
+    def _is_in_list(self, fit: Fit, column: Sequence[Fit]) -> bool:
+        """Return whether a value stands in the same list as those of another parameter: "add *2* and 3 and 4"."""
+        others = [other.value for other in column]
+        return fit.value not in others and any(is_listed_with(fit.value, one, self.query.text) for one in others)
 
     def _are_in_order(self, one: TextSpan, other: TextSpan) -> bool:
         """Return whether two values stand in a list, or at the sides of an operator, in this order."""
@@ -403,7 +438,33 @@ class Task:
         is_known = any(fit.argument == value for _, value in fit.param.known)
         kind_fits = MIN_CERTAIN_FIT if is_known else fit.param.fits.get(fit.value.kind, MIN_CERTAIN_FIT)
         opens = fit.value.kind in ("name", "phrase", "rest") and not self.query.words_in(self.start, fit.value.start)
-        return self._contains(fit) and kind_fits >= MIN_CERTAIN_FIT and not opens and fit.value.kind != "rest"
+        is_clear = self._contains(fit) and kind_fits >= MIN_CERTAIN_FIT and not opens and fit.value.kind != "rest"
+        return is_clear and not (self._is_agent(fit.value) or self._is_guessed(fit))
+
+    def _is_agent(self, value: TextSpan) -> bool:
+        """Return whether a value is the one that shall do what the tool does: "ask *Ada* to close the ticket"."""
+        behind = next((word for word in self.query.words_in(value.end, self.end) if word.text not in STOP), None)
+        is_person = value.kind in ("name", "phrase", "email") and value.start > self.start
+        return is_person and behind is not None and behind.value in self.tool.verbs
+
+    def _is_guessed(self, fit: Fit) -> bool:
+        """Return whether nothing but the kind of a value suits a parameter.
+
+        So it is behind a direction that no word of the parameter announces ("*into* release-2.0") or that another one
+        has ("*from* Ada" for `to`), with a percentage that is no share, and with a change of what is set ("*by* 2").
+        """
+        name = {*to_concepts(str(fit.param.path[-1]))}
+        for here, there in (("from", "to"), ("to", "from")):
+            is_other = name.isdisjoint(LEADS[here]) and not name.isdisjoint(LEADS[there])
+            if f"~{here}" in fit.value.context and is_other:
+                return True
+        is_by = "~by" in fit.value.context and "~by" not in fit.param.cues
+        if fit.value.kind == "number" and is_by and not SETTERS.isdisjoint(self.tool.verbs):
+            return name.isdisjoint(CHANGES)
+        if self._is_loose(fit) and fit.value.kind != "number":
+            return not _DIRECTIONS.isdisjoint(fit.value.context)
+        is_share = fit.param.type == "number" and PATTERNS["share"].search(fit.value.text)
+        return bool(is_share) and fit.param.cues.keys().isdisjoint(SHARES)
 
     def _is_contradicted(self, fit: Fit) -> bool:
         """Return whether this part has another option of the parameter too: "*off* ... on"."""
@@ -441,8 +502,11 @@ class Task:
         """Yield the positions of values that this part uses, denies ("*not Rome*") or changes ("from *3* to 5")."""
         used = set(self.list_places())
         yield from used
+        excluded = {word.start for word in self.query.words if word.text in EXCLUSIONS}
         for fit in self._all_fits:
-            if fit.denial is not None and fit.param in self.columns and not fit.param.is_list:
+            if fit.denial is None or fit.denial in excluded:
+                continue
+            if fit.param in self.columns and not fit.param.is_list:
                 yield from range(fit.denial, fit.value.end)
         named = {word for param in self.tool.params for word in to_concepts(param.path[-1])}
         has_start = not named.isdisjoint(LEADS["from"])
@@ -548,6 +612,8 @@ class Task:
         """Yield the query's values and phrases without the tool's own words, then the rest of this part's text."""
         for value in self.query.values:
             others = [w for w in self.query.words_in(value.start, value.end) if w.value not in self.tool.own]
+            while len(others) > 1 and value.kind == "phrase" and others[-1].text in MANNERS:  # "ban miller *forever*"
+                others.pop()
             if value.kind == "phrase" and not GENERIC.issuperset(word.value for word in others):
                 behind = self.query.words_in(others[-1].end, value.end)[:1]
                 last = behind[0] if behind and others[-1].text in MODIFIERS else others[-1]  # "the *living room* light"
@@ -621,20 +687,27 @@ def plan_calls(
 ) -> CallPlan:
     """Plan the calls of a query; `today` is the date that "tomorrow" is relative to.
 
-    A tool is called with certain arguments only, unless `effects` states that the tool of this name only reads.
+    A tool is called with certain arguments only, unless `effects` states that the tool of this name only reads.  The
+    parts of a list are done together, or not at all.
     """
+    incomplete = set[str]()
     read = parse_query(query, today)
     tasks = _find_tasks(read, *_read_tools(json.dumps(list(tools))), effects)
     result = CallPlan([], {}, {}, _find_unused(read, tasks))
     for task in tasks:
         name = task.tool.name
         calls, missing = task.build_calls()
+        is_reading = effects.get(name) == "read"
         if missing:
             result.missing[name] = missing
-        elif unsure := task.find_refusal() if effects.get(name) == "read" else task.find_unsure():
+        elif unsure := task.find_refusal() if is_reading else task.find_unsure():
             result.unsure[name] = unsure
         else:
             result.calls.extend(call for arguments in calls if (call := (name, arguments)) not in result.calls)
+            continue
+        if task.is_further and not is_reading:
+            incomplete.add(name)
+    result.calls[:] = [call for call in result.calls if call[0] not in incomplete]
     return result
 
 
@@ -713,10 +786,16 @@ def _find_tasks(
 ) -> list[Task]:
     """Return the parts of the query, each with its tool; [] if no tool fits."""
     tasks: list[Task] = []
+    unknown: int | None = None
     for start, end in _split_clauses(query) if tools else ():
+        start = start if unknown is None else unknown
         mentioned = query.concepts_in(start, end)
         scores = _score_tools(query, start, end, tools, rarity, effects, mentioned)
         best = tools[scores.index(max(scores))]
+        is_unknown = not (tasks or best.is_meant(mentioned)) and query.text[start:end].endswith(" and ")
+        unknown = start if is_unknown else None  # "*squash* and merge 482" is one request
+        if is_unknown:
+            continue
         last = tasks[-1] if tasks else None
         named = drop_kinds(mentioned)
         is_open = last and best is not last.tool and not last.is_complete()

@@ -22,12 +22,15 @@ from ...tools.arguments.json_text import parse_lenient
 LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
 DENIALS = frozenset(LEXICON["denials"].split())
-NEGATIONS = DENIALS.union(LEXICON["negations"].split())
+NEGATIONS = DENIALS.difference(LEXICON["contrasts"].split()).union(LEXICON["negations"].split())
 CONDITION_WORDS = frozenset(LEXICON["conditions"].split())
+MANNERS = frozenset(LEXICON["manners"].split())
 QUANTITIES = frozenset(LEXICON["quantities"].split())
+EXCLUSIONS = frozenset(LEXICON["exclusions"].split())
 MODIFIERS = frozenset(LEXICON["modifiers"].split())
 CALLING = frozenset(LEXICON["calling"].split())
 BOUNDS = frozenset(LEXICON["bounds"].split())
+SUBJECTS = frozenset(LEXICON["subjects"].split())
 STOP = DENIALS.union(CONDITION_WORDS, QUANTITIES, LEXICON["stop"].split())
 MAX_QUERY_CHARS = 1000
 MAX_QUERY_VALUES = 60
@@ -59,6 +62,9 @@ def to_concepts(text: str) -> tuple[str, ...]:
 
 GENERIC = {word for word in STOP if to_concept(word) == word}
 """Concepts too general to choose a tool or a parameter by."""
+SHARES = frozenset(to_concepts(LEXICON["shares"]))
+SETTERS = frozenset(to_concepts(LEXICON["setters"]))
+CHANGES = frozenset(to_concepts(LEXICON["changes"]))
 _COUNT_HINTS = to_concepts("quantity count number limit")  # implied by a word after a number
 PREPOSITIONS = frozenset(LEXICON["prepositions"].split())
 OPERATORS = frozenset(sign for signs in LEXICON["operators"].values() for sign in signs.split())
@@ -178,7 +184,7 @@ def is_listed_with(one: TextSpan, other: TextSpan, text: str) -> bool:
     is_near = is_alike and 0 <= other.start - one.end < 15 and not is_change(one, other, text)
     is_beside = is_near and bool(PATTERNS["beside"].fullmatch(text, one.end, other.start))
     is_range = text[one.end : other.start].strip() in ("to", "by", "x")
-    return is_beside and not (is_range and one.kind in ("phrase", "name"))
+    return is_beside and not (is_range and one.kind in ("phrase", "name", "path"))
 
 
 def is_change(one: TextSpan, other: TextSpan, text: str) -> bool:
