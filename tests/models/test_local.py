@@ -311,7 +311,7 @@ class TestFetching:
 
     def test_a_file_of_another_kind_is_not_kept(self, source, cache):
         source.write_text("<html>")
-        with pytest.raises(ModelError, match="no GGUF file"):
+        with pytest.raises(ModelError, match=rf"^{source}: this is no GGUF file"):
             fetch_model(str(source))
         assert [*cache.iterdir()] == []
 
@@ -336,6 +336,24 @@ class TestFetching:
             with pytest.raises(ModelError, match="cannot be fetched"):
                 fetch_model(f"{address}/other.gguf")
             server.shutdown()
+
+    def test_a_download_that_ends_early_is_not_kept(self, source, cache):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", str(source.stat().st_size + 1000))
+                self.end_headers()
+                self.wfile.write(source.read_bytes())
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            with pytest.raises(ModelError, match=r"cannot be fetched: it ended after \d+ of \d+ bytes"):
+                fetch_model(f"http://127.0.0.1:{server.server_address[1]}/tiny.gguf")
+            server.shutdown()
+        assert [*cache.iterdir()] == []
 
 
 def test_the_command_lists_and_fetches_files(tmp_path, cache):
