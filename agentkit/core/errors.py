@@ -200,6 +200,9 @@ class InnerPaused(Paused):
     """A run inside a tool call paused: the call has no result yet, and the enclosing run pauses, too."""
 
 
+InnerPaused.__name__ = Paused.__name__  # what frames, records and programs name a pause, wherever it waits
+
+
 class ToolError(Exception):
     """Raise this in a tool to answer the call with an error; the model reads exactly its text."""
 

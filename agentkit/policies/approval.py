@@ -91,7 +91,7 @@ class _ApprovalPolicy:
         """Return whether the call runs only after a decision, of a function or a person."""
         if bound.problem is not None or bound.is_stored:
             return False
-        return bool(_find_reason(bound) or self._find_function(bound))
+        return bool(_find_reason(bound) or bound.call.id in self.inputs.decisions or self._find_function(bound))
 
     def _find_function(self, bound: BoundCall) -> Decide | None:
         """Return the function that decides about each call; None without one, or where the person decides."""

@@ -99,10 +99,19 @@ class StoredDecision:
 
 
 def read_approval(form: Mapping[str, Any]) -> Decision:
-    """Return the decision in a form that has `APPROVAL_SCHEMA`; a refusal unless `approved` is true."""
+    """Return the decision in a form that has `APPROVAL_SCHEMA`; a refusal unless `approved` is true.
+
+    Raises:
+        RunError: The call is allowed with arguments that are no object.
+    """
     if form.get("approved") is True:
         arguments = form.get("arguments")
-        return arguments if isinstance(arguments, dict) else True
+        if arguments is not None and not isinstance(arguments, dict):
+            raise RunError(
+                f"the arguments of a decision must be an object, got {arguments!r:.80}. "
+                "Leave them out to allow the call as it is."
+            )
+        return True if arguments is None else arguments
     reason = form.get("reason")
     return reason if isinstance(reason, str) and reason.strip() and not is_consent(reason) else False
 
@@ -373,7 +382,8 @@ class PendingInputs:
                 f"answers must have an answer for each id, got {given!r:.40}. To allow all calls that wait: "
                 "answers=dict.fromkeys(pause.calls, True)"
             )
-        known = {**{call.id: Pending.decision(call) for call in calls}, **{entry.id: entry for entry in waiting}}
+        undecided = [call for call in calls if call.id not in self.asking and call.id not in self.nested]
+        known = {**{call.id: Pending.decision(call) for call in undecided}, **{entry.id: entry for entry in waiting}}
         decisions = {}
         answers = []
         for key, value in given.items():
@@ -532,7 +542,10 @@ def _open_form(value: Any, entry: Pending) -> Any:
             f"answers[{entry.id!r}]: {value!r:.80} can be a decision or other arguments of {entry.call.name}. "
             'Give True or False, or {"approved": True, "arguments": {...}}.'
         )
-    return read_approval(value)
+    try:
+        return read_approval(value)
+    except RunError as error:
+        raise RunError(f"answers[{entry.id!r}]: {error}") from None
 
 
 def read_answers(given: Any, waiting: Sequence[Pending]) -> dict[str, Any]:

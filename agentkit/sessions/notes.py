@@ -20,7 +20,7 @@ from ..core.messages import TRUSTED, UNKNOWN, Label
 from ..core.private_files import write_atomically
 from .journal.connections import opened_store
 from .journal.store import NOTES_NAME, Place, reading
-from .records import TextStored, cut_digest, fold
+from .records import TextStored, cut_digest, fold, write_json
 
 MAX_NOTE_CHARS = 10_000
 MAX_NOTE_NAME_CHARS = 64
@@ -152,7 +152,7 @@ class JournalNotes:
 
     def write(self, note: SavedNote, owner: str = "") -> None:
         """Write a note as one record."""
-        body = json.dumps({"note": note.markdown, "changed": time.time_ns()})
+        body = write_json({"note": note.markdown, "changed": time.time_ns()})
         with opened_store(self.place, must_exist=self.must_exist) as store:
             key = store.claim_name(_conversation_of(owner), secrets.randbits(60))
             store.append([TextStored(note.name, body, key, cut_digest(key, note.name, body))])

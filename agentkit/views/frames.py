@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core.context import PlanChanged, PlanStep, Progress
-from ..core.errors import Paused
+from ..core.errors import LimitExceeded, Paused
 from ..core.flow import Event, Listener
 from ..core.masking import MaskedStream, mask
 from ..core.messages import Message, calls_of, text_of
@@ -243,16 +243,19 @@ def _reply(
             path = join_path(agent, call.id)
             yield begun, CallOpened(agent, path, call.name, mask(call.arguments))
             if inner := span.get("inner"):
-                yield from _inner(path, call.name, inner, begun, max(begun, span.get("end", begun)))
+                error = mask(span.get("error", ""))
+                yield from _inner(path, call.name, inner, begun, max(begun, span.get("end", begun)), error)
 
 
-def _inner(path: str, name: str, inner: Mapping[str, Any], begun: float, end: float) -> Iterator[tuple[float, Frame]]:
-    """Yield the frames of an agent inside a call."""
+def _inner(
+    path: str, name: str, inner: Mapping[str, Any], begun: float, end: float, error: str
+) -> Iterator[tuple[float, Frame]]:
+    """Yield the frames of an agent inside a call; `error` is that of the call."""
     messages = inner.get("messages", ())
     query = next((text_of(message) for message in messages if message["role"] == "user"), "")
     yield begun, RunOpened(path, "", mask(query), "", name)
     yield from _steps(path, messages, inner.get("spans", ()), name, begun, 0)
-    yield end, RunClosed(path, "answer")
+    yield end, RunClosed(path, "error" if error else "answer", error=error)
 
 
 def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed:
@@ -276,14 +279,22 @@ def _end(run: Mapping[str, Any], state: str, now: float, pending: Sequence[Pendi
     if state in ("running", "interrupted"):
         return
     outcome = OUTCOMES.get(state, "cancelled")
+    kind = ""
+    error = mask(run.get("error", ""))
+    if state in ("paused", "failed"):  # the error with the name of its class
+        name, _, text = error.partition(": ")
+        if name.isidentifier():
+            kind = name
+            error = text
+    if kind == LimitExceeded.__name__:
+        outcome = "limit"
     if run.get("stopped") == "stopped":
         outcome = "stopped"
     answer = mask(render_text(run["answer"])) if outcome == "answer" else ""
     if answer:
         yield now, AnswerPiece(answer)
-    error = mask(run.get("error", ""))
     usage = run["usage"]
-    yield now, RunClosed("", outcome, answer, error, state, usage, run.get("seconds", 0.0), tuple(pending))
+    yield now, RunClosed("", outcome, answer, error, kind, usage, run.get("seconds", 0.0), tuple(pending))
 
 
 class InnerRuns(Generic[T]):

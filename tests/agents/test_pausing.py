@@ -235,6 +235,54 @@ class TestPausing:
         assert "The arguments given for '2' are not valid" in str(error)
         assert not DONE
 
+    @pytest.mark.parametrize("arguments", ['{"path": "c"}', ["c"], 0, False])
+    def test_a_form_with_arguments_that_are_no_object_allows_nothing(self, world, arguments):
+        settled = agent(self.turn(), FINAL)
+        self.paused(world, settled)
+        given = {"approved": True, "arguments": arguments}
+        with pytest.raises(RunError, match=r"answers\['2'\]: the arguments of a decision must be an object, got "):
+            world.run(settled, None, answers={"2": given, "3": False})
+        assert not DONE
+        assert [one.id for one in settled.session.pending] == ["2", "3"]
+
+    @pytest.mark.parametrize(
+        ("given", "content"),
+        [
+            (True, "a file"),
+            (False, "Denied: this call was not allowed."),
+            ("not that", "Denied: not that"),
+            ({"path": "m"}, '[A person changed the arguments to {"path": "m"}]\na file'),
+        ],
+    )
+    def test_a_decision_about_a_call_that_needs_none_is_carried_out(self, world, given, content):
+        settled = agent(self.turn(), FINAL)
+        self.paused(world, settled)
+        result = world.run(settled, None, answers={"1": given, "2": False, "3": False})
+        assert tool_texts(result.messages)[0] == content
+
+    @pytest.mark.parametrize("given", [True, False, "Rome"])
+    def test_a_call_that_has_asked_is_not_decided_about(self, world, given):
+        def book() -> str:
+            """Books."""
+            return f"{ask_question('Which city?')}, {ask_question('Sure?', bool)}"
+
+        settled = JsonAgent(book, model=ScriptedModel(call("book"), FINAL, FINAL))
+        [waiting] = self.paused(world, settled).pending
+        [second] = self.paused(world, settled, None, answers={waiting.id: "Oslo"}).pending
+        with pytest.raises(RunError, match=rf"nothing waits with the id {waiting.id!r}\. Waiting: {second.id!r}"):
+            world.run(settled, None, answers={waiting.id: given})
+        assert tool_texts(world.run(settled, None, answers={second.id: True}).messages)[0] == "Oslo, True"
+
+    @pytest.mark.parametrize("given", [True, False, "Rome"])
+    def test_a_call_in_which_an_agent_waits_is_not_decided_about(self, world, given):
+        inner = JsonAgent(delete, model=ScriptedModel(DELETE, FINAL))
+        settled = JsonAgent(inner.as_tool("clerk", "Deletes."), model=ScriptedModel(call("clerk", query="a"), FINAL))
+        [waiting] = self.paused(world, settled).pending
+        outer = waiting.id.partition("/")[0]
+        with pytest.raises(RunError, match=rf"nothing waits with the id {outer!r}\. Waiting: {waiting.id!r}"):
+            world.run(settled, None, answers={outer: given})
+        assert world.run(settled, None, answers={waiting.id: True}).answer == "done"
+
     def test_a_form_cannot_be_taken_for_the_arguments_of_its_tool(self, world):
         def publish(approved: bool) -> str:
             """Publishes."""

@@ -219,3 +219,9 @@ def test_a_run_that_another_process_has_is_refused(world, store):
         resume(world, agent_of(store, answer("3")), run_id)
     lease.release()
     assert resume(world, agent_of(store, answer("3")), run_id).answer == "3"
+
+
+def test_the_error_about_an_unknown_run_names_what_lists_those_of_a_store_of_ones_own(tmp_path):
+    store = own_store.FolderStore(tmp_path / "runs")
+    with pytest.raises(JournalError, match=r"in the folder .*; agentkit\.journal\.runs\(store\) lists them"):
+        show("x", store=store)

@@ -3,14 +3,16 @@
 import asyncio
 import io
 import json
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
 
 import agentkit
-from agentkit import JsonAgent, JsonTool, Paused, Session
+from agentkit import JsonAgent, JsonTool, LimitExceeded, Limits, Paused, Session
 from agentkit.acp.editor_session import UpdateEncoder
 from agentkit.extend import (
+    CallClosed,
     LiveView,
     Remark,
     ReplyPiece,
@@ -28,6 +30,7 @@ from agentkit.extend import (
     result_of_frames,
     stream_frames,
 )
+from agentkit.journal import runs, show
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.web.encode import AguiEncoder
 
@@ -154,6 +157,74 @@ def test_the_last_frame_of_a_failed_run_is_its_end(world):
     kinds, error = kinds_of(world, JsonAgent(tool, model=ScriptedModel(call("fail", word="luck"))))
     assert kinds[-1] == "RunClosed"
     assert isinstance(error, ValueError)
+
+
+def wipe(path: str) -> str:
+    """Wipe a folder."""
+    return path
+
+
+WIPE = JsonTool(wipe, effect="danger")
+ASK_CLERK = call("clerk", query="2 and 3?")
+
+
+def with_clerk(*replies, **settings):
+    """A tool that is an agent with these replies, and the replies of the agent that asks it."""
+
+    def make():
+        return JsonAgent(add, WIPE, model=ScriptedModel(*replies), retries=0, **settings).as_tool("clerk", "Adds.")
+
+    return make, [ASK_CLERK, answer("It is five.")]
+
+
+@pytest.mark.parametrize(
+    ("make", "replies", "ends"),
+    [
+        (lambda: add, [answer("It is five.")], [("", "answer", "")]),
+        (lambda: JsonTool(fail, on_error="raise"), [call("fail", word="luck")], [("", "error", "ValueError")]),
+        (lambda: add, [call("add", a=2, b=3)] * 3, [("", "limit", "LimitExceeded")]),
+        (lambda: WIPE, [call("wipe", path="/")], [("", "paused", "Paused")]),
+        (*with_clerk(answer("five")), [("call_1_1", "answer", ""), ("", "answer", "")]),
+        (*with_clerk(call("add", a=2, b=3), "", max_steps=1), [("call_1_1", "error", ""), ("", "answer", "")]),
+        (*with_clerk(call("wipe", path="/")), [("", "paused", "Paused")]),
+    ],
+    ids=["answer", "error", "limit", "paused", "inner answer", "inner error", "inner pause"],
+)
+def test_the_end_of_a_stored_run_is_that_of_the_live_one(world, tmp_path, make, replies, ends):
+    frames = []
+    path = tmp_path / "runs.db"
+    agent = JsonAgent(make(), model=ScriptedModel(*replies), journal=path, limits=Limits(steps=2), retries=0)
+    with suppress(Paused, LimitExceeded, ValueError):
+        world.run(agent, "How much?", listeners=[draw_frames(frames.append)])
+    (run,) = [run for run in runs(path) if run.query == "How much?"]
+    stored = [frame for _, frame in frames_of_journaled_run(show(run.id, store=path))]
+    assert [(frame.agent, frame.outcome, frame.kind) for frame in stored if isinstance(frame, RunClosed)] == ends
+    last = frames[-1]
+    assert (last.outcome, last.kind, last.answer) == (stored[-1].outcome, stored[-1].kind, stored[-1].answer)
+    assert last.kind == "Paused" or last.error == stored[-1].error
+
+
+def test_a_call_that_failed_before_it_began_has_failed_in_the_stored_run_too(world, tmp_path):
+    path = tmp_path / "runs.db"
+    frames = []
+    clerk = JsonAgent(add, model=ScriptedModel(answer("five")), description="Adds.")
+    replies = (
+        call("add", a="two"),
+        call("subtract", a=2),
+        call("transfer_to_clerk", reason="it adds"),
+        answer("five"),
+    )
+    agent = JsonAgent(add, model=ScriptedModel(*replies), journal=path, handoffs={"clerk": clerk})
+    world.run(agent, "How much?", listeners=[draw_frames(frames.append)])
+    shown = show(runs(path)[0].id, store=path)
+    failed = [frame.id for frame in frames if isinstance(frame, CallClosed) and frame.is_error]
+    stored = [frame for _, frame in frames_of_journaled_run(shown)]
+    assert failed == ["call_1_1", "call_2_1"]
+    assert [frame.id for frame in stored if isinstance(frame, CallClosed) and frame.is_error] == failed
+    assert [line.partition(":")[0] for line in str(shown).splitlines() if line.startswith("error")] == [
+        "error    add",
+        "error    subtract",
+    ]
 
 
 def test_a_text_that_is_no_answer_is_a_remark(world):

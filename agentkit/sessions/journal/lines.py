@@ -114,6 +114,8 @@ class LinesStore(SharedStore):
             raise JournalError(f"{self.named} does not exist. {MISSING_REMEDY}")
         create_private(path)
         self._file = -1
+        self._at_rest: tuple[int, int, int] | None = None
+        """The size, the time and the mode of the file when the last user left."""
         self._open()
         try:
             self._read_new()
@@ -342,11 +344,16 @@ class LinesStore(SharedStore):
 
     def can_rest(self) -> bool:
         """Return whether the file may stay open without users."""
+        self._at_rest = self._mark()
         return not self._held
 
     def can_wake(self) -> bool:
-        """Return whether the open file is still the one at this path."""
-        return self.is_current()
+        """Return whether this is still the file, with the same mode, and nothing was written meanwhile."""
+        return self.is_current() and self._at_rest == self._mark()
+
+    def _mark(self) -> tuple[int, int, int]:
+        found = os.fstat(self._file)
+        return found.st_size, found.st_mtime_ns, found.st_mode
 
     def shut(self, *, is_inherited: bool = False) -> None:
         """Release the file and the leases."""

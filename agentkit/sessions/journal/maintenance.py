@@ -19,9 +19,10 @@ from typing import Any, Protocol, TypeAlias
 from ...core.errors import DefinitionError, RunError
 from ...core.lazy_names import clean_ups, display_with
 from ...core.masking import mask, masked_repr
-from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool_message
+from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, text_of, tool_message
 from ...engine.result import Span, Trace
 from ...policies.long_results import TruncatedResults
+from ...tools.execution.call import ANSWER_RESULT
 from ...tools.results.result_text import render_text
 from ..records import (
     DAMAGE,
@@ -688,7 +689,7 @@ def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
         records = read_run_records(opened, find_entry(opened, run_id))
         run = to_run_info(opened, records)
         found, error = _read_messages(opened, records.entry)
-        trace = _read_trace(opened, records, run.begun)
+        trace = _read_trace(opened, records, run.begun, found)
     if error:
         run = replace(run, state="damaged", error=error)
     return JournaledRun(run, found, trace.as_dict())
@@ -708,9 +709,9 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
         shown = []
         for entry in sorted(opened.runs(RunFilter(conversations=[key])), key=lambda run: run.begun):
             records = read_run_records(opened, entry)
-            trace = _read_trace(opened, records, entry.begun).as_dict()
-            end = end_of_run(opened, entry)
-            shown.append(JournaledRun(to_run_info(opened, records), messages[:end], trace))
+            own = messages[: end_of_run(opened, entry)]
+            trace = _read_trace(opened, records, entry.begun, own).as_dict()
+            shown.append(JournaledRun(to_run_info(opened, records), own, trace))
         return shown
 
 
@@ -722,7 +723,7 @@ def _read_messages(store: Store, run: RunEntry) -> tuple[list[Message], str]:
     return decode_all(stored.bodies[:end]), str(damage_error(store, stored.damage)) if is_cut else ""
 
 
-def _read_trace(store: Store, run: RunRecords, began: float) -> Trace:
+def _read_trace(store: Store, run: RunRecords, began: float, messages: Sequence[Message]) -> Trace:
     """Return the requests and calls of a run; those of agents inside its calls are in `inner`."""
     trace = Trace(began=began)
     before: dict[str, Any] = {}
@@ -735,12 +736,14 @@ def _read_trace(store: Store, run: RunRecords, began: float) -> Trace:
         end = max(began, step.ended or step.begun)
         trace.spans.append(Span("tool" if step.call else "model", step.name, start, end, step.call, error, usage))
     names = {span.call: span.name for span in trace.spans if span.call}
+    trace.spans += _unbegun_calls(run, began, messages)
     for place, identity in dict(inner_runs(store, run.entry.id)).items():
         records = read_run_records(store, identity)
         inner = to_run_info(store, records)
         outer = place.rpartition("/")[0]
-        below = _read_trace(store, records, began)
-        below.messages = _read_messages(store, records.entry)[0]
+        found, _ = _read_messages(store, records.entry)
+        below = _read_trace(store, records, began, found)
+        below.messages = found
         if place in names:
             trace.inner[place] = below
         elif outer in names:  # a function that calls agents
@@ -751,6 +754,25 @@ def _read_trace(store: Store, run: RunRecords, began: float) -> Trace:
             answer = tool_message(call, render_text(inner.answer))
             between.messages = [*between.messages, assistant(None, [call]), answer]
     return trace
+
+
+def _unbegun_calls(run: RunRecords, began: float, messages: Sequence[Message]) -> Iterator[Span]:
+    """Yield the calls that failed before they began, by wrong arguments, say, and so have no step.
+
+    The answer and a hand-over have none, either, and no failure.
+    """
+    replies = {step.step: step for step in run.steps if not step.call}
+    known = {step.call for step in run.steps}
+    number = 0
+    now = began
+    for message in messages[run.entry.first :]:
+        if message["role"] == "assistant":
+            number += 1
+            now = max(now, (replies[number].ended or now) if number in replies else now)
+        elif message["role"] == "tool" and message["tool_call_id"] not in known:
+            text = text_of(message)
+            if text != ANSWER_RESULT and not text.startswith(HANDOFF_PREFIX):
+                yield Span("tool", message.get("name") or "", now, now, message["tool_call_id"], text)
 
 
 def find_problems(store: Place) -> list[str]:

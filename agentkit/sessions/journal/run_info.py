@@ -34,7 +34,17 @@ from ..records import (
     StepEnded,
     fold,
 )
-from .store import ALL_RUNS, RUNS_PER_QUERY, JournalError, RunFilter, Store, damage_error, encode_json, reading
+from .store import (
+    ALL_RUNS,
+    RUNS_PER_QUERY,
+    JournalError,
+    RunFilter,
+    SharedStore,
+    Store,
+    damage_error,
+    encode_json,
+    reading,
+)
 
 LAST_TIME = 253_402_300_800.0
 """The end of the year 9999: a later time in a record is damage."""
@@ -226,7 +236,8 @@ def find_entry(store: Store, run: str) -> RunEntry:
     if len(found) != 1:
         which = "several runs have ids that begin with" if found else "no run has the id"
         place = store.named.removeprefix("the journal ")
-        raise JournalError(f"{which} {run!r} in {store.named}; agentkit runs --journal {place} lists them")
+        how = f"agentkit runs --journal {place}" if isinstance(store, SharedStore) else "agentkit.journal.runs(store)"
+        raise JournalError(f"{which} {run!r} in {store.named}; {how} lists them")
     return found[0]
 
 

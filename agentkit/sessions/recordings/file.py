@@ -151,6 +151,11 @@ class Recording:
             if step.outcome:
                 given = {"arguments": step.arguments} if step.arguments else {}
                 self.results[call] = {**asked.get(call, {}), "name": step.name, **given, **json.loads(step.outcome)}
+        for message in self.messages:  # which alone have the images of results
+            result = self.results.get(message.get("tool_call_id", ""))
+            if result and isinstance(message["content"], list):
+                images = [part for part in message["content"] if part["type"] != "text"]
+                self.results[message["tool_call_id"]] = {**result, "images": images}
         if run := stored.runs.get(stored.last):
             self._read_run(run, RunRecords(run, stored.setups[run.id], steps), asked)
 

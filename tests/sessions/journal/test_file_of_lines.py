@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -213,6 +214,20 @@ def test_a_deleted_file_is_an_error_and_a_new_one_begins(path):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_copy_over_the_file_between_two_runs_is_read_whole(path, tmp_path):
+    backup = tmp_path / "backup.jsonl"
+    for number in range(4):
+        agent_of(backup).run(f"{number} + {number}?")
+    agent_of(path).run("the first query")
+    shutil.copyfile(backup, path)  # longer than what it replaces
+    agent_of(path).run("the next query")
+    assert sorted(run.query for run in runs(path)) == [
+        *(f"{number} + {number}?" for number in range(4)),
+        "the next query",
+    ]
+    assert find_problems(path) == []
+
+
 def test_a_child_writes_with_a_file_and_leases_of_its_own(path):
     with opened_store(path) as store:
         lease = store.take(KEY)

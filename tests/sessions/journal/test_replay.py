@@ -5,12 +5,13 @@ import json
 
 import pytest
 
-from agentkit import JsonAgent, Session, ToolError, tool
+from agentkit import Document, Image, JsonAgent, Session, ToolError, tool
 from agentkit.core.errors import Paused
 from agentkit.journal import JournalError, export, runs
 from agentkit.testing import ReplayDiffers, ScriptedModel, answer, call, calls
 
 MADE: list[str] = []
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,27 @@ def test_it_has_the_same_answer_messages_and_usage(world, path):
     assert len(runs(path)) == 1, "a replay is not journaled"
 
 
+def test_images_and_documents_of_results_are_replayed(world, path, tmp_path):
+    def show(what: str) -> object:
+        """Shows something."""
+        MADE.append(what)
+        return {"pdf": Document(b"%PDF-1.4"), "seen": [Image(PNG), Image(PNG)]} if what == "all" else Image(PNG)
+
+    def agent(*replies):
+        return agent_of(path if replies else None, *replies, tools=[show])
+
+    script = calls(call("show", what="all"), call("show", what="one")), call("show", what="one"), answer("done")
+    result = world.run(agent(*script), "Go", record=tmp_path / "recorded.jsonl")
+    export(result.run_id, tmp_path / "exported.jsonl", store=path)
+    MADE.clear()
+    assert replayed(world, agent(), result.run_id, path).messages == result.messages
+    for file in ("recorded.jsonl", "exported.jsonl"):
+        again = replayed(world, agent(), tmp_path / file, None)
+        assert again.messages == result.messages, file
+    assert sorted(len(one.images) for one in again.calls) == [0, 1, 1, 3]
+    assert MADE == []
+
+
 def test_each_run_of_a_conversation_is_replayed_for_itself(world, path):
     agent = agent_of(path, call("book", place="a"), answer("one"), call("book", place="b"), answer("two"))
     first = world.run(agent, "Q1")
@@ -88,6 +110,20 @@ def test_a_refused_call_is_refused_again(world, path):
     result = world.run(agent, "Go")
     again = replayed(world, agent_of(None), result.run_id, path)
     assert (again.answer, again.messages, MADE) == ("done", result.messages, [])
+
+
+@pytest.mark.parametrize("decision", [False, "not there", {"place": "b"}])
+def test_what_a_function_decides_about_any_call_is_replayed_without_it(world, path, tmp_path, decision):
+    def decide(asked):
+        return decision if '"a"' in asked.arguments else True
+
+    script = calls(call("book", place="a"), call("book", place="c")), answer("done")
+    result = world.run(agent_of(path, *script, approve=decide), "Go", record=tmp_path / "run.jsonl")
+    made = sorted(MADE)
+    MADE.clear()
+    for source, store in ((result.run_id, path), (tmp_path / "run.jsonl", None)):
+        assert replayed(world, agent_of(None), source, store).messages == result.messages
+    assert (made, MADE) == (["b", "c"] if isinstance(decision, dict) else ["c"], [])
 
 
 def test_calls_of_unknown_outcome_stay_unknown(world, path):
