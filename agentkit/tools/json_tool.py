@@ -4,6 +4,7 @@ A tool knows its schema in the dialect of each provider.  `schema`, `function_to
 single task: the schema of a callable or a type, or one call.
 """
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -335,7 +336,12 @@ def _take_duplicates(settings: Any) -> Duplicates:
         return "dedupe"
     how: Duplicates = settings.pop("duplicates")
     text = f"duplicates={how!r} is deprecated: leave it out. Repeated values of an enum are dropped"
-    warnings.warn(text, DeprecationWarning, stacklevel=3)
+    frame = sys._getframe(1)
+    level = 2
+    while frame.f_globals is globals() and frame.f_back is not None:  # `tool`, too, calls `JsonTool`
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, DeprecationWarning, stacklevel=level)
     return how
 
 
