@@ -187,7 +187,7 @@ class JsonAgent(Generic[T]):
         limits: Limits | None = None,
         quota: Quota | None = None,
         retries: int = len(WAITS),
-        fallback_models: Sequence[str | Model] = (),
+        fallback_models: Model | Sequence[str | Model] = (),
         max_concurrency: int | None = None,
         requests_per_minute: int | None = None,
         sequential: bool = False,

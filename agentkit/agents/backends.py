@@ -63,10 +63,12 @@ def check_model(model: Any) -> Any:
     """Return `model`, a name, None or an object with the methods of `Model`.
 
     Raises:
-        DefinitionError: It is something else, a function among them.
+        DefinitionError: It is something else, a function or a class among them.
     """
     if model is None or (isinstance(model, str) and model):
         return model
+    if isinstance(model, type) and _can_ask(model):
+        raise DefinitionError(f"model must be an object, got its class. Write model={model.__name__}(...)")
     if not hasattr(model, "name") or not _can_ask(model):
         wanted = 'a name ("openai/gpt-4o-mini", "offline") or an object with `name`, `ask` and `aask`, see Model'
         raise DefinitionError(f"model must be {wanted}; got {model!r:.80}")
@@ -75,7 +77,7 @@ def check_model(model: Any) -> Any:
 
 def is_model_selector(model: Any) -> bool:
     """Return whether `model` is a function of the run that returns a model, rather than a model."""
-    return callable(model) and not hasattr(model, "name") and not _can_ask(model)
+    return callable(model) and not isinstance(model, type) and not hasattr(model, "name") and not _can_ask(model)
 
 
 class ModelOfRun:
@@ -136,7 +138,8 @@ class Backends:
 
         Raises:
             DefinitionError: An option is neither a parameter of an agent nor one that litellm documents; or there are
-                options, and no model takes them: the embedded one and objects have none.
+                options, and no model takes them: the embedded one and objects have none; or a local model does not take
+                the value of one.
         """
         if is_model_selector(first):
             served: list[Any] = ["a model that the run chooses"]
@@ -159,6 +162,9 @@ class Backends:
                 raise DefinitionError(
                     f"{wrong} A model that is an object has its own options. Give them to the object."
                 )
+        for model in served:
+            if isinstance(model, str) and (_is_local(model) or model.endswith(".gguf")):
+                self.backend(model, first)
 
     def choose(self, model: str | Model | None, first: str | Model | None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one.
@@ -235,9 +241,11 @@ def resolve_model(*models: str | Model | None) -> tuple[str | Model, str]:
     return OFFLINE, NO_MODEL
 
 
-def list_models(models: str | Sequence[str | Model]) -> tuple[str | Model, ...]:
-    """Return the models as a tuple; a single name is one model."""
-    return (models,) if isinstance(models, str) else tuple(map(check_model, models))
+def list_models(models: str | Model | Sequence[str | Model]) -> tuple[str | Model, ...]:
+    """Return the models as a tuple; a single name or object is one model."""
+    several = isinstance(models, Iterable) and not isinstance(models, str)
+    listed: Any = models if several else [models]
+    return tuple(map(check_model, listed))
 
 
 def preload(model: Any) -> None:

@@ -252,7 +252,11 @@ def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOpt
     """Return the request that repeats a recorded run in a copy of its conversation, and the run's query."""
     check_names("replay", how, ReplayOptions.__optional_keys__)
     journal = how.get("journal")
-    recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
+    try:
+        recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
+    except FileNotFoundError as error:
+        remedy = "no such recording. A run of a journal is replayed by its id: agent.replay(run_id, journal=...)"
+        raise FileNotFoundError(error.errno, remedy, os.fspath(path)) from None
     begin = recording.begin
     if not (query := begin.get("query")):
         raise RunError(

@@ -60,7 +60,7 @@ class ContentPart:
 
     def __post_init__(self) -> None:
         """Detect the type of the content; raise `DefinitionError` without any, or if it has another type."""
-        if not self.url and not self.media_type:
+        if not self.url and not (self.media_type and isinstance(self.data, bytes) and self.data):
             object.__setattr__(self, "media_type", self._detect(self.data, type(self).__name__))
 
     @classmethod

@@ -88,6 +88,8 @@ class LocalModel:
     ) -> None:
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise DefinitionError(f"threads must be an integer >= 1, got {threads!r}")
+        if num_ctx is not None and (isinstance(num_ctx, bool) or not isinstance(num_ctx, int) or num_ctx < 1):
+            raise DefinitionError(f"num_ctx must be an integer >= 1, the tokens of the context window, got {num_ctx!r}")
         self._file = os.fspath(file).removeprefix(LOCAL_PREFIX)
         self._threads = threads
         self._num_ctx = num_ctx

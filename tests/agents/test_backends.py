@@ -12,7 +12,7 @@ from agentkit.agents.backends import Backends
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.parameters import RESERVED_PARAMETERS
 from agentkit.models.offline import OfflineModel
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer
 
 ACCOUNT = {
     "api_key": "k3y-0f-0ne",
@@ -122,6 +122,22 @@ def test_options_are_checked_without_litellm() -> None:
 def test_a_value_that_is_not_a_model_is_refused_when_the_agent_is_made(where) -> None:
     with pytest.raises(DefinitionError, match=r'model must be a name \("openai/gpt-4o-mini".*`ask` and `aask`.*got'):
         JsonAgent(len, **where)
+
+
+def test_a_single_object_is_one_fallback_model(world) -> None:
+    down = ScriptedModel(ModelError("down", kind="authentication"))
+    assert world.run(JsonAgent(len, model=down, fallback_models=ScriptedModel(answer("yes"))), "x").answer == "yes"
+
+
+@pytest.mark.parametrize("where", ["model", "fallback_models"])
+def test_a_class_in_place_of_a_model_is_refused_when_the_agent_is_made(where) -> None:
+    class Other:
+        pass
+
+    with pytest.raises(DefinitionError, match=r"got its class. Write model=ScriptedModel\(...\)"):
+        JsonAgent(len, **{where: ScriptedModel})
+    with pytest.raises(DefinitionError, match="model must be a name"):
+        JsonAgent(len, **{where: Other})
 
 
 def test_a_value_that_is_not_a_model_is_refused_for_one_call(world) -> None:

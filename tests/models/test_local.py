@@ -110,6 +110,20 @@ class TestErrors:
         with pytest.raises(DefinitionError, match="threads must be an integer >= 1"):
             LocalModel("tiny", threads=threads)
 
+    @pytest.mark.parametrize("tokens", [0, -5, True, "2048"])
+    def test_wrong_windows(self, tokens):
+        with pytest.raises(DefinitionError, match="num_ctx must be an integer >= 1"):
+            LocalModel("tiny", num_ctx=tokens)
+
+    @pytest.mark.parametrize("where", [{"model": "local/tiny"}, {"model": "openai/m", "fallback_models": "local/tiny"}])
+    def test_a_wrong_option_is_refused_when_the_agent_is_made(self, where):
+        with pytest.raises(DefinitionError, match="threads must be an integer >= 1"):
+            JsonAgent(price_of, threads=0, **where)
+
+    def test_a_file_without_the_prefix_is_refused_when_the_agent_is_made(self):
+        with pytest.raises(DefinitionError, match=r'Write model="local/tiny\.gguf"'):
+            JsonAgent(price_of, model="./tiny.gguf")
+
     def test_threads_are_an_option_of_local_models_alone(self):
         assert JsonAgent(price_of, model="local/tiny", threads=2, temperature=0.5)
         with pytest.raises(DefinitionError, match="unexpected parameter 'threads'"):

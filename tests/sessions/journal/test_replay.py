@@ -196,6 +196,11 @@ def test_many_steps_are_exported_in_linear_size(path, tmp_path):
     assert sizes[1] < 2.2 * sizes[0]
 
 
+def test_an_id_without_its_journal_is_answered_with_what_to_write():
+    with pytest.raises(FileNotFoundError, match=r"agent\.replay\(run_id, journal=\.\.\.\): '1f'"):
+        JsonAgent(len, model="offline").replay("1f")
+
+
 def test_an_unknown_id_is_named(path):
     agent_of(path, answer("x"))("Go")
     with pytest.raises(JournalError, match="no run has the id 'nothing'"):

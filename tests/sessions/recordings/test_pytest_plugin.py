@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml  # noqa: F401 - pytester would import it anew in each run, which its part in C does not survive
 
 pytest_plugins = "pytester"
 
