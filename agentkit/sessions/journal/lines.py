@@ -280,7 +280,13 @@ class LinesStore(SharedStore):
     def holder(self, conversation: int) -> str:
         """Return who has the lease of a conversation, and since when; "" if it is free."""
         with self.lock, self._errors():
-            return self._find_holder(conversation)
+            found = self._find_holder(conversation)
+        path = self._lease_path(conversation)
+        if not found and os.path.exists(path):  # of a process that was killed
+            with suppress(OSError, JournalError), self._alone():
+                if not self._find_holder(conversation):
+                    os.unlink(path)
+        return found
 
     def _find_holder(self, conversation: int) -> str:
         try:

@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -55,6 +57,24 @@ def test_each_line_is_a_list_of_records(path):
     assert show(run.run_id, store=path).run.answer == "5"
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     assert path.stat().st_mode & 0o077 == 0
+
+
+KILLED = """
+import os, sys
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, call
+def leave() -> None:
+    "Leave."
+    os._exit(9)
+JsonAgent(leave, model=ScriptedModel(call("leave")), journal=sys.argv[1]).run("Go")
+"""
+
+
+def test_a_list_of_the_runs_removes_what_a_killed_process_left_beside_the_file(path):
+    assert subprocess.run([sys.executable, "-c", KILLED, path], check=False).returncode == 9
+    assert len([*path.parent.iterdir()]) == 3
+    assert [run.state for run in runs(path)] == ["interrupted"]
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 def test_a_conversation_continues_in_a_file_of_lines(path):
