@@ -50,13 +50,16 @@ PARAMETER_TERMS = {
     "human_in_the_loop": "approve",
 }
 """Parameters of other frameworks, and of litellm's own loop, and what they are called here."""
+_OF_RUNS = "approvals", "answers", "session", "record", "label", "dry_run"
+"""Options of a run alone."""
 OTHER_TERMS = {
+    **{name: f"It is an option of a run: agent.run(query, {name}=...)." for name in _OF_RUNS},
     "name": 'An agent gets its name where it is used: agent.as_tool("name", "..."), handoffs={"name": agent}.',
     "verbose": "agentkit.log.show() prints the steps of a run.",
     "debug": "agentkit.log.show() prints the steps of a run.",
     "tool_format": "The model's backend chooses the format of the tools. tool.schema('anthropic') returns one.",
 }
-"""Parameters of other frameworks that no parameter replaces, and what does."""
+"""Parameters of runs and of other frameworks that no parameter replaces, and what does."""
 
 
 def check_model(model: Any) -> Any:

@@ -41,6 +41,9 @@ def price_of(item: str) -> float:
         ({"model": ""}, "model must be a name .* got ''"),
         ({"model": "openai/x", "timeout": -1}, "timeout must be a number of seconds above 0"),
         ({"model": "offline", "timeout": 5}, "The embedded offline model has no options"),
+        ({"approvals": {}}, r"It is an option of a run: agent\.run\(query, approvals=\.\.\.\)"),
+        ({"answers": {}}, r"It is an option of a run: agent\.run\(query, answers=\.\.\.\)"),
+        ({"record": "x.jsonl"}, r"It is an option of a run: agent\.run\(query, record=\.\.\.\)"),
         ({"model": ScriptedModel(), "temperature": 0}, "A model that is an object has its own options"),
     ],
 )
