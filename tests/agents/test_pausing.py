@@ -13,6 +13,7 @@ from agentkit.core.ask_person import Person
 from agentkit.core.messages import text_of
 from agentkit.engine.loop import NOT_BEGUN
 from agentkit.extend import read_answers
+from agentkit.journal import runs
 from agentkit.testing import ScriptedModel, answer, call, calls
 
 
@@ -64,6 +65,14 @@ class TestPausing:
         again = agent(FINAL, **settings)
         assert again.resume(error.run_id, answers={"2": True, "3": "no"}).answer == "done"
         assert DONE == ["look l", "a"]
+
+    @pytest.mark.parametrize("of_agent", [True, False])
+    def test_what_the_journal_says_of_a_pause_names_the_run_to_resume(self, world, tmp_path, of_agent):
+        settings = {"journal": tmp_path / "runs.db"}
+        error = self.paused(world, agent(self.turn(), **settings if of_agent else {}), **{} if of_agent else settings)
+        (run,) = runs(tmp_path / "runs.db")
+        assert f"agent.resume({run.id!r}, answers=" in run.error
+        assert (f"agent.resume({run.id!r}" in str(error)) == of_agent  # elsewhere it would need the journal, too
 
     @pytest.mark.parametrize("journaled", [True, False])
     def test_the_calls_of_a_turn_are_decided_together(self, world, tmp_path, journaled):

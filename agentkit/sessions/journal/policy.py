@@ -8,6 +8,7 @@ informed that the outcome is unknown.  A finished run returns its answer again, 
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -52,8 +53,14 @@ class JournalFailed(WarningEvent):
         return f"the run is not recorded: {self.error}"
 
 
-def outcome_of_error(error: BaseException) -> dict[str, Any]:
-    """Return what is recorded of a run that ended with an error."""
+def outcome_of_error(error: BaseException, run: str | None = None) -> dict[str, Any]:
+    """Return what is recorded of a run that ended with an error.
+
+    Whoever reads that a run paused has no session, so its text says how `run` is resumed.
+    """
+    if isinstance(error, Paused):
+        error = copy(error)
+        error.run_id = error.run_id or run
     stopped = {"stopped": error.reason} if isinstance(error, RunStopped) else {}
     return {"error": f"{type(error).__name__}: {error}", **stopped}
 
@@ -91,8 +98,9 @@ def journal_policy(writer: JournalWriter) -> Policy:
             answer: Answer = yield from interpret(flow, handle)
         except Exception as error:
             status = "paused" if isinstance(error, Paused) else "failed"
+            run = writer.run if writer.append is None else None  # an inner run continues with the enclosing one
             with suppress(JournalError):
-                yield from ask(WriteJournal(writer, partial(writer.end_run, status, outcome_of_error(error))))
+                yield from ask(WriteJournal(writer, partial(writer.end_run, status, outcome_of_error(error, run))))
             raise
         outcome = {"answer": to_jsonable_python(answer.value, fallback=str), "stopped": answer.stopped}
         yield from ask(WriteJournal(writer, partial(writer.end_run, "finished", outcome)))
