@@ -54,6 +54,11 @@ _OF_RUNS = "approvals", "answers", "session", "record", "label", "dry_run"
 """Options of a run alone."""
 OTHER_TERMS = {
     **{name: f"It is an option of a run: agent.run(query, {name}=...)." for name in _OF_RUNS},
+    **dict.fromkeys(
+        ("messages", "history", "message_history", "chat_history"),
+        "A conversation is a session: agent.run(query, session=Session(messages)).",
+    ),
+    "stream": "agent.stream(query) yields what happens.",
     "name": 'An agent gets its name where it is used: agent.as_tool("name", "..."), handoffs={"name": agent}.',
     "verbose": "agentkit.log.show() prints the steps of a run.",
     "debug": "agentkit.log.show() prints the steps of a run.",

@@ -144,7 +144,16 @@ class ReplayOptions(TypedDict, total=False):
 
 
 _AGENT_OPTIONS = {option.name for option in fields(Settings)}
-_AGENT_OPTIONS |= {"max_steps", "tools", "description", "answer", "fallback_models", "handoffs", "extensions"}
+_AGENT_OPTIONS |= {
+    "max_steps",
+    "tools",
+    "description",
+    "answer",
+    "fallback_models",
+    "handoffs",
+    "extensions",
+    "timeout",
+}
 
 
 def make_request(agent: Agent, how: RunOptions, *, stream: bool = False) -> RunRequest:
@@ -214,7 +223,12 @@ def _query_error(query: Any) -> RunError:
     if isinstance(query, str):
         return RunError('the query is empty. Give a question: agent("What is 2 + 3?")')
     hint = f"Write agent({str(query)!r:.60})."
-    if isinstance(query, list | tuple | dict):
+    first = query[0] if isinstance(query, list | tuple) and query else query
+    if isinstance(query, bytes):
+        hint = "Decode a text, query.decode(); for an image: agent([text, Image.from_bytes(data)])."
+    elif isinstance(first, dict) and "role" in first:
+        hint = "Earlier messages are a session: agent.run(query, session=Session(messages))."
+    elif isinstance(query, list | tuple | dict):
         hint = (
             "A query with parts has an Image, Document, Audio or data frame: "
             'agent(["What is this?", Image.from_path("x.png")]). '

@@ -116,6 +116,10 @@ def read_provider_form(form: Mapping[str, Any]) -> ProviderTool:
             f"a tool: got dict: {form!r:.80}. The schema of a function cannot be called. Pass the function itself, or "
             "JsonTool.from_schema(name=, description=, parameters=, call=)."
         )
+    if any(map(callable, form.values())):
+        raise DefinitionError(
+            f"a tool: got dict: {form!r:.80}. Pass functions in a list; a name: tool(function, name=...)"
+        )
     if not (isinstance(kind, str) or (len(form) == 1 and isinstance(next(iter(form.values())), Mapping))):
         raise DefinitionError(
             f"{form!r:.80}: expected the dict of a tool that a provider runs, "

@@ -500,6 +500,9 @@ class TestQueriesAndSessions:
         [
             (42, r"query must be a text, got int 42\. Write agent\('42'\)"),
             ([{"type": "text", "text": "hi"}], r"query must be a text, got list.*Image\.from_path.*agent\.map"),
+            (b"hi", r"query must be a text, got bytes.*Decode a text, query\.decode\(\)"),
+            ([{"role": "user", "content": "hi"}], r"Earlier messages are a session: .*session=Session\(messages\)"),
+            ({"role": "user", "content": "hi"}, r"Earlier messages are a session: .*session=Session\(messages\)"),
             ("  ", "the query is empty"),
         ],
     )

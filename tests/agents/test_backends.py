@@ -93,7 +93,7 @@ def test_every_option_that_litellm_documents_is_taken() -> None:
         ("name", r"agent\.as_tool\("),
         ("verbose", r"agentkit\.log\.show\(\)"),
         ("temprature", "Did you mean 'temperature'"),
-        ("messages", "The agent sets it"),
+        ("messages", "A conversation is a session"),
         ("warp_factor", r"extra_body=\{'warp_factor': \.\.\.\}.*extra_headers"),
     ],
 )

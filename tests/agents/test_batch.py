@@ -29,7 +29,7 @@ def add(a: int, b: int) -> int:
 def test_an_option_that_map_does_not_have_is_named():
     agent = JsonAgent(add, model=ScriptedModel())
     with pytest.raises(
-        TypeError, match=r"map\(\) got an unexpected option 'session'. Options: batch, concurrency, progress, "
+        TypeError, match=r"map\(\) got an unexpected option 'session'. It is an option of a run.*Options: batch, "
     ):
         agent.map(["a"], session=None)
     with pytest.raises(TypeError, match=r"map\(\) got an unexpected option 'limits'. It is an option of the agent: "):

@@ -242,6 +242,10 @@ def test_what_is_an_option_of_the_agent_is_refused_with_that_hint():
         TypeError, match=r"unexpected option 'tools'. It is an option of the agent: JsonAgent\(\.\.\., tools"
     ):
         JsonAgent(add).run("?", tools=[add])
+    with pytest.raises(TypeError, match=r"unexpected option 'timeout'. It is an option of the agent: "):
+        JsonAgent(add).run("?", timeout=1)
+    with pytest.raises(TypeError, match=r"unexpected option 'history'. A conversation is a session: agent\.run\("):
+        JsonAgent(add).run("?", history=[])
     with pytest.raises(TypeError, match=r"unexpected option 'temprature'. Did you mean 'temperature'"):
         JsonAgent(add).run("?", temprature=1)
 

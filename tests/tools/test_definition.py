@@ -269,6 +269,10 @@ def test_a_class_an_instance_and_a_dict_are_refused_with_the_remedy(take):
         take(Shop())
     with pytest.raises(DefinitionError, match=r"got dict: .*JsonTool\.from_schema\("):
         take({"type": "function", "function": {"name": "f"}})
+    with pytest.raises(DefinitionError, match=r"got dict: .*Pass functions"):
+        take({"price": Shop().price})
+    with pytest.raises(DefinitionError, match=r"got str: 'Sell\.'\. .*What the agent is for: description="):
+        take("Sell.")
 
 
 def test_a_misspelled_keyword_names_the_right_one():

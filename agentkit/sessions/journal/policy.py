@@ -56,7 +56,7 @@ class JournalFailed(WarningEvent):
 def outcome_of_error(error: BaseException, run: str | None = None) -> dict[str, Any]:
     """Return what is recorded of a run that ended with an error.
 
-    Whoever reads that a run paused has no session, so its text says how `run` is resumed.
+    The reader of a pause has no session, so the text says how `run` is resumed.
     """
     if isinstance(error, Paused):
         error = copy(error)
