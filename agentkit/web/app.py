@@ -40,7 +40,7 @@ from .api import (
     uvicorn,
 )
 from .run_input import BusyError, InputError, RunInput, parse_input
-from .threads import Thread, Threads, list_stored_runs, read_request, read_run, write_report
+from .threads import ENDS_OF_RUN, Thread, Threads, list_stored_runs, read_request, read_run, write_report
 
 PAGE = files(__package__) / "page"
 ASSETS = {
@@ -355,25 +355,43 @@ def under_prefix(app: AsgiApp, prefix: str) -> AsgiApp:
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def stream_events(conversation: Thread, place: int, *, stops: bool = False) -> StreamingResponse:
-    """Return the events of a conversation from `place` on, to the end of its current run.
+def stream_events(conversation: Thread, place: int) -> StreamingResponse:
+    """Return the events of a conversation from `place` on, to the end of its current run."""
+
+    async def lines() -> AsyncIterator[str]:
+        async with aclosing(conversation.follow(place)) as events:  # type: ignore[type-var]
+            async for identity, event in events:
+                yield _line(identity, event)
+
+    return StreamingResponse(lines(), media_type="text/event-stream", headers=HEADERS)
+
+
+def stream_events_of_run(conversation: Thread, first: int, *, stops: bool = False) -> StreamingResponse:
+    """Return the events of one run, and none of the next, which a client may begin before this one has read them.
 
     Args:
         conversation: The conversation.
-        place: The id of the first event.
+        first: The id of the first event of the run.
         stops: Whether the run is stopped when the client disconnects.
     """
 
     async def lines() -> AsyncIterator[str]:
         try:
-            async with aclosing(conversation.follow(place)) as events:  # type: ignore[type-var]
+            async with aclosing(conversation.follow(first)) as events:  # type: ignore[type-var]
                 async for identity, event in events:
-                    yield f"id: {identity}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
+                    yield _line(identity, event)
+                    if event["type"] in ENDS_OF_RUN:
+                        await conversation.wait_until_released()
+                        return
         finally:
-            if stops and conversation.running:
+            if stops and conversation.running and not conversation.is_over(first):
                 conversation.stop()
 
     return StreamingResponse(lines(), media_type="text/event-stream", headers=HEADERS)
+
+
+def _line(identity: int, event: Any) -> str:
+    return f"id: {identity}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
 
 
 def read_place(value: str | None) -> int:
@@ -455,7 +473,7 @@ async def start_run(threads: Threads, request: Request, visit: Visit, *, stops: 
         raise
     except (InputError, AgentkitError, ValueError, RecursionError) as error:
         return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
-    return stream_events(conversation, first, stops=stops)
+    return stream_events_of_run(conversation, first, stops=stops)
 
 
 OPEN_PREFIX = "/assets/"

@@ -56,6 +56,8 @@ from .run_input import (
     with_client_tools,
 )
 
+ENDS_OF_RUN = ("RUN_FINISHED", "RUN_ERROR")
+
 
 class Thread:
     """A conversation and its log of AG-UI events; the index of an event in the log is its id.
@@ -222,6 +224,15 @@ class Thread:
                 return
             await changed.wait()
 
+    def is_over(self, first: int) -> bool:
+        """Return whether the run whose first event is `first` has told its end."""
+        return any(event["type"] in ENDS_OF_RUN for event in self.events[first:])
+
+    async def wait_until_released(self) -> None:
+        """Wait until a run whose end the clients have is over for the next one too."""
+        while self._live is not None and self._live.is_told:
+            await self._changed.wait()
+
     @property
     def is_waiting(self) -> bool:
         """Whether the last run waits for a person."""
@@ -378,6 +389,11 @@ class LiveRun:
         self._turn = asyncio.Lock()
         self._answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.question: Pending | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the clients have the end of the run."""
+        return self._encoder.is_closed
 
     def show(self, frames: Iterable[Frame]) -> None:
         """Add the events of frames, or keep the frames while a question waits."""
@@ -667,6 +683,12 @@ class Threads:
             known.replace(found)
         return known
 
+    async def _find_released(self, user: str, thread: str) -> Thread:
+        """Return a conversation, kept: one whose last run has told its end is free for the next at once."""
+        if (known := self._open.get((user, thread))) is not None:
+            await known.wait_until_released()
+        return self._keep(user, await self.find(user, thread))
+
     async def _is_current(self, conversation: Thread) -> bool:
         """Return whether no other process has continued a conversation."""
         mark = conversation.mark
@@ -694,7 +716,7 @@ class Threads:
             raise InputError("state: this app shares none with a client. Leave it out, or agui(..., share_state=True)")
         if taken := [tool.name for tool in given.tools if tool.name in self.agent.spec.tools]:
             raise InputError(f"tools: {taken[0]!r} is a tool of the agent. Give the client's tool another name.")
-        conversation = self._keep(user, await self.find(user, given.thread))
+        conversation = await self._find_released(user, given.thread)
         if (first := conversation.resume(given)) is not None:
             return conversation, first
         conversation.claim(given.run)
@@ -725,7 +747,7 @@ class Threads:
         Raises:
             BusyError: A run of the conversation is working.
         """
-        conversation = self._keep(user, await self.find(user, thread))
+        conversation = await self._find_released(user, thread)
         conversation.claim("deletion")
         try:
             if self.journal is not None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from base64 import b64decode
+from contextlib import aclosing
 
 import httpx
 import pytest
@@ -28,9 +29,9 @@ from agentkit.extend import LiveRespondent, enclosing
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.web import agui
-from agentkit.web.app import stream_events
+from agentkit.web.app import stream_events_of_run
 from agentkit.web.run_input import parse_input
-from agentkit.web.threads import Thread, open_conversation
+from agentkit.web.threads import Thread, Threads, open_conversation
 
 
 def price_of(item: str) -> float:
@@ -489,7 +490,7 @@ def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
         agent = JsonAgent(wait, model=ScriptedModel(call("wait"), answer("x")))
         conversation = Thread("t")
         given = parse_input({"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "?"}]})
-        stream = stream_events(conversation, conversation.start(agent, given), stops=stops).body_iterator
+        stream = stream_events_of_run(conversation, conversation.start(agent, given), stops=stops).body_iterator
         async for line in stream:
             if "TOOL_CALL_END" in line:
                 break
@@ -500,6 +501,52 @@ def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
     assert asyncio.run(disconnect(stops=True)) == "cancelled"
     assert asyncio.run(disconnect(stops=False)) == "success"
     assert ended == ["cancelled", "done"]
+
+
+def test_a_slow_client_reads_its_own_run_alone_and_does_not_stop_the_next_one():
+    async def work():
+        conversation = Thread("t")
+        agent = JsonAgent(price_of, model=ScriptedModel(answer("one"), answer("two")))
+
+        def begin(run):
+            given = parse_input({"threadId": "t", "runId": run, "messages": [{"role": "user", "content": run}]})
+            return stream_events_of_run(conversation, conversation.start(agent, given), stops=True).body_iterator
+
+        slow = begin("r1")
+        gone = stream_events_of_run(conversation, 0, stops=True).body_iterator
+        lines = [await anext(slow)]
+        await anext(gone)
+        await conversation.wait_until_idle()
+        await anext(begin("r2"))
+        await gone.aclose()
+        lines += [line async for line in slow]
+        await conversation.wait_until_idle()
+        return lines, conversation.events[-1]
+
+    lines, last = asyncio.run(work())
+    events = [json.loads(line.partition("data: ")[2]) for line in lines]
+    assert [event["runId"] for event in events if "runId" in event] == ["r1", "r1"]
+    assert (last["runId"], last["outcome"]) == ("r2", {"type": "success"})
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
+def test_a_client_that_has_the_end_of_a_run_may_send_the_next_request(tmp_path, is_stored):
+    async def work():
+        agent = JsonAgent(price_of, model=ScriptedModel(answer("one"), answer("two")))
+        threads = Threads(agent, tmp_path / "runs.db" if is_stored else None)
+        results = []
+        for run in ("r1", "r2"):
+            given = parse_input({"threadId": "t", "runId": run, "messages": [{"role": "user", "content": run}]})
+            conversation, first = await threads.start(given)
+            async with aclosing(conversation.follow(first)) as events:
+                async for _, event in events:
+                    if event["type"] == "RUN_FINISHED":
+                        results.append(event["result"])
+                        break
+        await threads.delete("", "t")
+        return results
+
+    assert asyncio.run(work()) == ["one", "two"]
 
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
