@@ -28,6 +28,10 @@ USER_KEY = "agentkit.user"
 """The key of the user's id in the scope of a request."""
 TOKEN_HEADER = "x-agentkit-token"
 WITH_BODY = ("POST", "PUT", "PATCH")
+CORS_METHODS = "GET, POST, PUT, DELETE"
+CORS_EXPOSED_HEADERS = "Mcp-Session-Id, WWW-Authenticate"
+"""The headers of a response that a page of another origin may read.  Source: the protocols that the doors speak."""
+PREFLIGHT_SECONDS = 600
 
 
 class Refusal(NamedTuple):
@@ -67,8 +71,8 @@ class Guard:
         app: The app behind it.
         hosts: The accepted values of `Host`; a name without a port is accepted with any.  Default: the names of this
             machine, for a request that came over the loopback to an app without `user`; else any.
-        allow_origins: Other origins whose pages may send requests: "https://shop.example"; "http://localhost:*" stands
-            for all ports, "*" for all origins.
+        allow_origins: Other origins whose pages may send requests and read the responses (CORS):
+            "https://shop.example"; "http://localhost:*" stands for all ports, "*" for all origins.
         token: What a request needs as `Authorization: Bearer ...`.
         is_token_in_address: Whether the token may also be in the address, as `?token=`, or in the header
             `X-Agentkit-Token`: a proxy may need `Authorization` for a sign-in of its own.
@@ -104,6 +108,8 @@ class Guard:
                 raise DefinitionError(
                     f'allow_origins: expected "https://shop.example", with its scheme, got {origin!r}'
                 )
+        if self.user is not None and "*" in self.allow_origins:
+            raise DefinitionError('allow_origins="*" lets any page act for a signed-in user. Name the origins.')
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with the reason why not."""
@@ -115,12 +121,18 @@ class Guard:
             if message["type"] == "http.response.start":
                 own = [*message.get("headers", ())]
                 names = {name.lower() for name, _ in own}
-                added = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
+                given = {**self.headers, **shared}
+                added = [(name.lower().encode(), value.encode("latin-1")) for name, value in given.items()]
                 message["headers"] = [*own, *(header for header in added if header[0] not in names)]
             await send(message)
 
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._check_sender(scope, headers) or await self._identify(scope, headers)
+        shared = self._share(headers)
+        refusal = self._check_sender(scope, headers)
+        if refusal is None and shared and scope["method"] == "OPTIONS" and REQUESTED_METHOD in headers:
+            await _answer_preflight(headers, send_guarded)
+            return
+        refusal = refusal or await self._identify(scope, headers)
         if refusal is None and scope["method"] in WITH_BODY:
             passed = await self._read_body(headers, receive)
             if passed is None:  # the client is gone
@@ -145,10 +157,22 @@ class Guard:
         origin = headers.get("origin")
         if origin is None or origin.partition("://")[2] == host:
             return None
-        if any(entry == "*" or _matches(origin, entry) for entry in self.allow_origins):
+        if self._allows(origin):
             return None
         remedy = "Allow them: allow_origins=[...], or --allow-host NAME."
         return Refusal(403, f"Origin: pages of {origin!r:.80} may not use this server. {remedy}")
+
+    def _allows(self, origin: str) -> bool:
+        return any(entry == "*" or _matches(origin, entry) for entry in map(str.lower, self.allow_origins))
+
+    def _share(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers with which a browser shows a response to a page of an allowed origin; none for others."""
+        origin = headers.get("origin")
+        if origin is None or not self._allows(origin):
+            return {}
+        shared = {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+        shared["Access-Control-Expose-Headers"] = CORS_EXPOSED_HEADERS
+        return shared if self.user is None else {**shared, "Access-Control-Allow-Credentials": "true"}
 
     def _accepts_host(self, scope: Any, host: str) -> bool:
         hosts = self.hosts
@@ -157,7 +181,7 @@ class Guard:
             if self.user is not None or not (server == "::1" or server.startswith("127.")):
                 return True
             hosts = LOOPBACK_HOSTS
-        return any(host == name or _matches(host, f"{name}:*") for name in hosts)
+        return any(host == name or _matches(host, f"{name}:*") for name in map(str.lower, hosts))
 
     async def _identify(self, scope: Any, headers: Mapping[str, str]) -> Refusal | None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -214,6 +238,21 @@ class Guard:
             return rest.pop() if rest else await receive()
 
         return receive_again
+
+
+REQUESTED_METHOD = "access-control-request-method"
+
+
+async def _answer_preflight(headers: Mapping[str, str], send: Send) -> None:
+    """Answer a browser that asks whether a page of an allowed origin may send a request; that has its own checks."""
+    given = {
+        "access-control-allow-methods": CORS_METHODS,
+        "access-control-allow-headers": headers.get("access-control-request-headers", ""),
+        "access-control-max-age": str(PREFLIGHT_SECONDS),
+    }
+    sent = [(name.encode(), value.encode("latin-1")) for name, value in given.items()]
+    await send({"type": "http.response.start", "status": 204, "headers": sent})
+    await send({"type": "http.response.body", "body": b""})
 
 
 HEADER_SECONDS = 10.0

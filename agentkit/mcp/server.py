@@ -456,7 +456,8 @@ def make_app(
         issuer: The address of the authorization server at which clients log in.
         resource: The address of this server as clients know it, "https://tools.example/mcp".
         scopes: What a token must allow.
-        allow_origins: The origins of pages that may send requests from a browser, beside those of this machine.
+        allow_origins: The origins of pages that may send requests from a browser, beside those of this machine:
+            "https://shop.example".
         path: The path at which it answers; "/" for that of the mount.
         options: As for `make_server`; `deps` may be a function of the request.
 

@@ -6,7 +6,6 @@ try:
     import uvicorn as uvicorn
     from starlette.applications import Starlette as Starlette
     from starlette.middleware import Middleware as Middleware
-    from starlette.middleware.cors import CORSMiddleware as CORSMiddleware
     from starlette.requests import Request as Request
     from starlette.responses import JSONResponse as JSONResponse
     from starlette.responses import Response as Response

@@ -29,7 +29,6 @@ from ..extend import (
 )
 from .api import (
     AutoHTTPProtocol,
-    CORSMiddleware,
     JSONResponse,
     Middleware,
     Request,
@@ -112,15 +111,13 @@ def web_app(
             "request that returns the id of its user"
         )
     place: Any = agent.journal if journal is None else journal
-    checks = Middleware(
-        Guard,
+    checks = _guard(
         hosts=hosts,
         allow_origins=allow_origins,
         token=token,
         is_token_in_address=True,
         realm="Token: open the address that agentkit web printed.",
         user=user,
-        make_request=Request,
         open_prefix=OPEN_PREFIX,
         headers=SECURITY_HEADERS,
     )
@@ -429,7 +426,7 @@ def agui(
         deps: The values for tools, as in `JsonAgent(deps=...)`, or a function of the request that returns them.
         session: Returns the session of the conversation, for an app that keeps its sessions itself.
         allow_origins: The origins of pages that may send requests from a browser, beside the app's own:
-            "https://shop.example".
+            "https://shop.example"; "http://localhost:*" stands for all ports.
         hosts: The accepted values of the header `Host`, a name without a port with any.  Default: any, but the names
             of this machine alone for an app without users on the loopback, because other pages could reach it there.
         share_state: Whether tools find the client's state in `RunContext.state`, and the client sees what they change
@@ -442,25 +439,21 @@ def agui(
         raise DefinitionError("agui: a journal and session= both keep the conversations. Give one of them.")
     if session is not None and not is_function(session):
         raise DefinitionError("agui: session= must be a function of the request that returns a Session")
-    if user is not None and "*" in allow_origins:
-        raise DefinitionError('agui: allow_origins="*" lets any page act for a signed-in user. Name the origins.')
     threads = Threads(agent, journal, shares_state=share_state)
     visit = Visit(deps, session)
 
     async def run(request: Request) -> Response:
         return await start_run(threads, request, visit, stops=True)
 
-    checks = [Middleware(Guard, hosts=hosts, allow_origins=allow_origins, user=user, make_request=Request)]
-    if allow_origins:
-        cors = Middleware(
-            CORSMiddleware,
-            allow_origins=allow_origins,
-            allow_methods=["POST"],
-            allow_headers=["*"],
-            allow_credentials=user is not None,
-        )
-        checks.insert(0, cors)
-    return Starlette(routes=[Route("/", run, methods=["POST"])], middleware=checks)
+    checks = _guard(hosts=hosts, allow_origins=allow_origins, user=user)
+    return Starlette(routes=[Route("/", run, methods=["POST"])], middleware=[checks])
+
+
+def _guard(**settings: Any) -> Middleware:
+    """Return the guard as middleware; a setting that is not valid raises here, not at the first request."""
+    given = {"make_request": Request, **settings}
+    Guard(Starlette(), **given)
+    return Middleware(Guard, **given)
 
 
 async def start_run(threads: Threads, request: Request, visit: Visit, *, stops: bool) -> Response:

@@ -61,6 +61,8 @@ async def echo(scope, receive, send):
         ({"user": lambda scope: "ada"}, {"host": "shop.example"}, 200),
         ({"hosts": ["shop.example"]}, {"host": "shop.example:8443", "server": "10.0.0.1"}, 200),
         ({"hosts": ["shop.example:8443"]}, {"host": "shop.example", "server": "10.0.0.1"}, 421),
+        ({"hosts": ["Adas-Mac.local"]}, {"host": "adas-mac.local:8080"}, 200),
+        ({"allow_origins": ["https://Shop.example"]}, {"origin": "https://shop.example"}, 200),
         ({}, {"origin": "http://127.0.0.1:80"}, 200),
         ({}, {"origin": "http://127.0.0.1:81"}, 403),
         ({}, {"origin": "null"}, 403),
@@ -80,12 +82,23 @@ def test_the_host_and_the_origin(how, request_, status):
         assert "allow_origins=[...]" in text
 
 
+def test_a_preflight_of_an_allowed_origin_needs_no_token_and_that_of_another_one_is_refused():
+    guard = Guard(echo, allow_origins=["https://shop.example"], token="secret")
+    asked = {"method": "OPTIONS", "access_control_request_method": "POST"}
+    assert exchange(guard, origin="https://shop.example", **asked)[0] == 204
+    assert exchange(guard, origin="https://evil.example", **asked)[0] == 403
+    assert exchange(guard, origin="https://shop.example", method="OPTIONS")[0] == 401, "no preflight"
+    assert exchange(guard, **asked)[0] == 401, "no origin"
+
+
 @pytest.mark.parametrize("name", ["", "https://shop.example"])
 def test_a_host_that_is_not_a_name_is_a_mistake(name):
     with pytest.raises(DefinitionError, match="expected names"):
         Guard(echo, hosts=[name])
     with pytest.raises(DefinitionError, match="with its scheme"):
         Guard(echo, allow_origins=["shop.example"])
+    with pytest.raises(DefinitionError, match="lets any page act"):
+        Guard(echo, allow_origins=["*"], user=lambda scope: "ada")
 
 
 JSON = {"method": "POST", "content_type": "application/json; charset=utf-8"}

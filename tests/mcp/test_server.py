@@ -304,6 +304,19 @@ def test_http_checks_host_origin_and_token():
     assert post({**allowed, "Host": "mine.example:8000"}, hosts=["mine.example"], **shared) == 200
 
 
+def test_a_page_of_an_allowed_origin_may_call_from_a_browser():
+    token = "t" * 16
+    page = {"Origin": "https://shop.example"}
+    app = make_app([add], token=token, allow_origins=["https://shop.example"])
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+        asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+        allowed = client.options("/mcp", headers={**page, **asked})
+        assert (allowed.status_code, allowed.headers["access-control-allow-headers"]) == (204, "authorization")
+        found = client.post("/mcp", json=HELLO, headers={**ACCEPT, **page, "Authorization": f"Bearer {token}"})
+        assert found.headers["access-control-allow-origin"] == "https://shop.example"
+        assert "Mcp-Session-Id" in found.headers["access-control-expose-headers"]
+
+
 class Shop:
     def __init__(self, owner):
         self.owner = owner

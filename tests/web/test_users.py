@@ -219,8 +219,11 @@ def test_options_that_cannot_be_kept_are_refused(tmp_path):
         app_of(agui, session=lambda request: Session(), journal=tmp_path / "runs.db")
     with pytest.raises(DefinitionError, match="must be a function of the request"):
         app_of(agui, session=Session())
-    with pytest.raises(DefinitionError, match="lets any page act for a signed-in user"):
-        app_of(agui, allow_origins=["*"])
+    for door in (agui, web_app):
+        with pytest.raises(DefinitionError, match="lets any page act for a signed-in user"):
+            app_of(door, allow_origins=["*"])
+        with pytest.raises(DefinitionError, match="hosts: expected names"):
+            app_of(door, hosts=["https://shop.example"])
     client = TestClient(app_of(agui, session=lambda request: None))
     with pytest.raises(DefinitionError, match="expected a Session, got NoneType"):
         post(client, "ada", "hello")
@@ -242,6 +245,17 @@ def test_a_page_of_an_allowed_origin_may_send_requests_from_a_browser():
         assert (
             client.post("/", content="{}", headers={"x-user": "ada", "content-type": "text/plain"}).status_code == 415
         )
+
+
+@pytest.mark.parametrize("origin", ["http://localhost", "http://localhost:3000"])
+def test_a_page_of_any_port_of_an_allowed_origin_may_read_the_answer_and_a_refusal(origin):
+    with TestClient(app_of(agui, allow_origins=["http://localhost:*"])) as client:
+        asked = {"origin": origin, "access-control-request-method": "POST"}
+        assert client.options("/", headers=asked).headers["access-control-allow-origin"] == origin
+        refused = client.post("/", json={}, headers={"origin": origin})
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, origin)
+        foreign = client.options("/", headers={**asked, "origin": "http://localhost.evil.example"})
+        assert (foreign.status_code, "access-control-allow-origin" in foreign.headers) == (403, False)
 
 
 def test_two_users_at_once_of_whom_one_is_slow():
