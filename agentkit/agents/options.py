@@ -12,6 +12,7 @@ from ..core.errors import DefinitionError, RunError, suggest
 from ..core.flow import Listener, Policy
 from ..core.messages import USER, Label, Message, ToolCall, user, with_label
 from ..core.parts import Query, read_query
+from ..core.portable import to_valid_text
 from ..engine.model import Model
 from ..policies.limits import Limits, find_limit
 from ..policies.pending import Decision, Given, StoredDecision, join_given
@@ -203,6 +204,7 @@ def read_user_query(query: Query | None, label: Label | None = None) -> UserQuer
     text, content = (query, None) if isinstance(query, str) else read_query(_with_tables(query))
     if not isinstance(text, str) or not text.strip():
         raise _query_error(text)
+    text = to_valid_text(text)
     return _label_query(text, content or text.strip(), label)
 
 

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+from .portable import find_flaw, to_json_value
+
 Integrity: TypeAlias = Literal["untrusted", "trusted", "user", "developer"]
 """Who wrote a text, from the least to the most trusted: anyone, a trusted tool, the user, the developer."""
 _RANKS: dict[Any, int] = {integrity: rank for rank, integrity in enumerate(get_args(Integrity))}
@@ -369,8 +371,8 @@ def system(text: str) -> Message:
 
 
 def user(content: str | list[dict[str, Any]]) -> Message:
-    """Return a user message, a text or parts: from the person, or a reminder from the loop."""
-    return {"role": "user", "content": content}
+    """Return a user message, a text or parts, in valid Unicode: from the person, or a reminder from the loop."""
+    return {"role": "user", "content": content if find_flaw(content) is None else to_json_value(content)}
 
 
 def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Message:

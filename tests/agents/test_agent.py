@@ -24,6 +24,7 @@ from agentkit import (
 from agentkit.core.messages import calls_of, pending_calls
 from agentkit.engine.model import ModelReplied, TextDelta
 from agentkit.engine.result import RunEnded, RunFinished, RunStarted
+from agentkit.journal import runs
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 
@@ -509,6 +510,14 @@ class TestQueriesAndSessions:
     def test_a_query_that_is_not_text_is_refused(self, world, query, reason):
         with pytest.raises(RunError, match=reason):
             world.run(JsonAgent(add, model=ScriptedModel()), query)
+
+    def test_a_text_that_is_not_unicode_reaches_the_model_and_the_journal(self, world, tmp_path):
+        """A program may cut a text in the middle of an emoji."""
+        agent = JsonAgent(add, model=ScriptedModel(answer("done")), journal=tmp_path / "runs.db")
+        agent.say("Note \ud83d")
+        assert world.run(agent, "Hello \ud83d").answer == "done"
+        assert agent.model.requests[0].messages[1]["content"] == "Note \ufffd\n\nHello \ufffd"
+        assert [run.query for run in runs(tmp_path / "runs.db")] == ["Hello \ufffd"]
 
     def test_a_message_with_parts_is_answered_from_the_session(self, world):
         parts = [{"type": "text", "text": "Add 2 and 3."}]
