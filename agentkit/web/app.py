@@ -25,6 +25,7 @@ from ..extend import (
     is_function,
     limit_header_time,
     mask,
+    to_valid_text,
     user_of,
 )
 from .api import (
@@ -194,7 +195,7 @@ class Page:
 
     async def rename(self, request: Request) -> Response:
         try:
-            body = json.loads(await request.body())
+            body = await _read_json(request)
             title: Any = body.get("title") if isinstance(body, dict) else None
             await self._threads.rename(user_of(request.scope), request.path_params["thread"], title)
         except (InputError, DefinitionError, ValueError) as error:
@@ -459,7 +460,7 @@ def _guard(**settings: Any) -> Middleware:
 async def start_run(threads: Threads, request: Request, visit: Visit, *, stops: bool) -> Response:
     """Begin the run that the body of a request asks for, and return its events as a stream."""
     try:
-        given = parse_input(json.loads(await request.body()))
+        given = parse_input(await _read_json(request))
         options = await visit.options(request, given)
         conversation, first = await threads.start(given, user_of(request.scope), options)
     except DefinitionError:
@@ -467,6 +468,14 @@ async def start_run(threads: Threads, request: Request, visit: Visit, *, stops: 
     except (InputError, AgentkitError, ValueError, RecursionError) as error:
         return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
     return stream_events_of_run(conversation, first, stops=stops)
+
+
+async def _read_json(request: Request) -> Any:
+    """Return the body of a request in valid Unicode: JSON may have half of a surrogate pair, a response may not."""
+    body = json.loads(await request.body())
+    text = json.dumps(body, ensure_ascii=False)
+    valid = to_valid_text(text)
+    return body if valid == text else json.loads(valid)
 
 
 OPEN_PREFIX = "/assets/"

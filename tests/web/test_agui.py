@@ -468,6 +468,15 @@ def test_a_decision_and_a_call_of_the_client_wait_at_the_same_time():
     assert text_of(events) == "['4.0 to Ada', 'shown'] after tool"
 
 
+def test_half_of_a_surrogate_pair_is_replaced_in_what_the_run_and_its_events_repeat():
+    client = client_of(price_of, replies=[answer("done")])
+    body = {"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "cut \ud83d"}]}
+    response = client.post("/", content=json.dumps(body), headers={"content-type": "application/json"})
+    events = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
+    assert events[0]["input"]["messages"][0]["content"] == "cut \ufffd"
+    assert events[-1]["result"] == "done"
+
+
 def test_text_that_is_not_json_is_refused():
     client = client_of(price_of, replies=[])
     assert client.post("/", content="{", headers={"content-type": "application/json"}).status_code == 422
