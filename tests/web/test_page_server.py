@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from fastapi import FastAPI
@@ -154,6 +155,22 @@ def test_a_conversation_comes_back_from_the_journal(tmp_path):
 
 
 MARKDOWN = "# Prices\n\n- **tea** 3.5\n- coffee 4.25 \U0001f600\n\n<b>Both</b> are [here](https://example.org) or [there](javascript:x)."
+
+
+@pytest.mark.parametrize("name", ["team/ada", "/ada", "team//ada", "100 % Größe?", "a\\b"])
+def test_a_conversation_with_any_name_is_read_continued_renamed_and_deleted(tmp_path, name):
+    store = tmp_path / "runs.db"
+    JsonAgent(price_of, model=ScriptedModel(answer("one"))).run("first", session=Session.open(name, store))
+    with page_of(replies=[answer("two")], store=store) as client:
+        path = f"/threads/{quote(name, safe='')}"
+        assert client.get("/threads").json()[0]["id"] == name
+        assert len(client.get(path).json()["events"]) == client.get(f"{path}/version").json()["count"] > 0
+        assert post_query(client, "second", thread=name)[-1]["result"] == "two"
+        assert client.get(f"{path}/requests/r1/1").json()["messages"]
+        assert client.put(f"{path}/title", json={"title": "Ada"}).status_code == 204
+        assert client.get("/threads").json()[0]["title"] == "Ada"
+        assert client.delete(path).status_code == 204
+        assert client.get("/threads").json() == []
 
 
 def read_drawn(events):
