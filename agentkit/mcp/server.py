@@ -37,6 +37,7 @@ from .. import (
     InputRequired,
     JsonAgent,
     JsonTool,
+    Question,
     RunContext,
     ToolCall,
     ToolRegistry,
@@ -68,6 +69,7 @@ from ..extend import (
     set_timeout,
     to_form,
     to_structured_content,
+    to_valid_text,
     user_of,
 )
 
@@ -92,6 +94,7 @@ CANNOT_ASK = (
     "The call was not allowed: {name} is dangerous and needs a person's approval, and this client cannot ask one (it "
     "declares no elicitation)."
 )
+UNFIT_RESULT = "The call was carried out, but its result does not match the output schema of the tool: {}"
 MAX_ASKED_CALL_CHARS = 4_000
 
 
@@ -220,7 +223,7 @@ class ServedCall:
 
     def _write(self, result: ToolResult) -> types.CallToolResult:
         tool = self._bound.tool
-        return to_call_result(result, has_schema=tool is not None and tool.output_schema is not None)
+        return to_call_result(result, None if tool is None else tool.schema("mcp").get("outputSchema"))
 
     def _with_answers(self) -> BoundCall:
         """Return the call with the answers that it has so far."""
@@ -289,12 +292,13 @@ class ServedCall:
         raise AssertionError("a turn ends with its results")
 
 
-def to_call_result(result: ToolResult, *, has_schema: bool = False) -> types.CallToolResult:
+def to_call_result(result: ToolResult, schema: Mapping[str, Any] | None = None) -> types.CallToolResult:
     """Return the result of a tool in the form of the protocol; a failed call says what the model should know.
 
     Args:
         result: The result.
-        has_schema: Whether the tool has an output schema: then the value is also there as structured content.
+        schema: The output schema, for a tool that has one: then the value is also there as structured content.  A
+            client refuses content that does not match it, so such a result is an error that says what was done.
     """
     content: list[types.ContentBlock] = [types.TextContent(text=result.content)] if result.content else []
     for part in result.images:
@@ -303,10 +307,24 @@ def to_call_result(result: ToolResult, *, has_schema: bool = False) -> types.Cal
             content.append(types.ImageContent(data=data, mime_type=kind))
     if result.error is not None:
         return types.CallToolResult(content=content, is_error=True)
-    if not has_schema:
+    if schema is None:
         return types.CallToolResult(content=content)
-    plain = to_jsonable_python(result.value, fallback=str, bytes_mode="base64")
-    return types.CallToolResult(content=content, structured_content=to_structured_content(plain))
+    try:
+        structured = _to_structured(result.value)
+        problem = explain_answer(Question("", schema), structured)
+    except Exception as error:  # of a foreign __str__ too
+        problem = f"it has no form in JSON: {type(error).__name__}: {error}"
+    if problem:
+        note = types.TextContent(text=UNFIT_RESULT.format(problem))
+        return types.CallToolResult(content=[*content, note], is_error=True)
+    return types.CallToolResult(content=content, structured_content=structured)
+
+
+def _to_structured(value: Any) -> dict[str, Any]:
+    """Return a value as structured content, in valid Unicode; NaN and infinities are null."""
+    plain = to_jsonable_python(value, fallback=str, bytes_mode="base64")
+    text = to_valid_text(json.dumps(plain, ensure_ascii=False))
+    return to_structured_content(json.loads(text, parse_constant=lambda _: None))
 
 
 def _failure(text: str) -> types.CallToolResult:

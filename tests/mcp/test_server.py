@@ -119,6 +119,44 @@ def test_tools_are_listed_with_schemas_and_hints(talk):
     assert hints["fail"] == (None, None), "an effect that is not declared is no hint"
 
 
+def average() -> float:
+    """Average nothing."""
+    return float("nan")
+
+
+def count() -> int:
+    """Count."""
+    return "many"
+
+
+def nest() -> dict[str, object]:
+    """Nest."""
+    inside: dict[str, object] = {}
+    inside["again"] = inside
+    return inside
+
+
+@pytest.mark.parametrize(("function", "text"), [(average, "NaN"), (count, "many"), (nest, "a cycle")])
+def test_a_result_that_does_not_match_the_output_schema_is_an_error_that_says_what_was_done(talk, function, text):
+    result, _ = talk(called(function.__name__), [function])
+    assert (result.is_error, result.structured_content) == (True, None)
+    assert text in text_of(result)
+    assert "The call was carried out, but its result does not match the output schema" in text_of(result)
+
+
+def test_numbers_without_a_form_in_json_are_null_where_the_schema_allows_it_and_texts_are_unicode(talk):
+    def measure() -> list[float | None]:
+        """Measure."""
+        return [1.5, float("nan")]
+
+    def list_files() -> list[str]:
+        """List files, as the operating system names them."""
+        return ["b\udcff.txt"]
+
+    assert talk(called("measure"), [measure])[0].structured_content == {"result": [1.5, None]}
+    assert talk(called("list_files"), [list_files])[0].structured_content == {"result": ["b\ufffd.txt"]}
+
+
 def test_results_are_text_structured_content_and_images(talk):
     result, _ = talk(called("add", a="2", b=3))
     assert (text_of(result), result.structured_content, result.is_error) == ("5", {"result": 5}, False)
