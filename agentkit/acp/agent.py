@@ -9,6 +9,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from .. import AgentkitError, JsonAgent, Session
+from ..evals import EVALUATION_PREFIX
 from ..extend import (
     Place,
     StoredConversation,
@@ -86,7 +87,9 @@ class EditorAgent:
             raise RequestError(NOT_FOUND, mask(str(error))) from error
         if stored is None:
             raise RequestError(NOT_FOUND, f"the journal has no session {session_id!r:.80}")
-        if (before := self._open.pop(session_id, None)) is not None:
+        if (before := self._open.get(session_id)) is not None:
+            before.check_idle()
+            del self._open[session_id]
             await before.servers.close()
         servers = EditorServers(mcp_servers, cwd, self._connect)
         self._open[session_id] = EditorSession(session_id, stored.session, servers, stored.interrupted)
@@ -104,6 +107,7 @@ class EditorAgent:
                 updated_at=datetime.fromtimestamp(info.seen, UTC).isoformat(),
             )
             for info in found
+            if not info.name.startswith(EVALUATION_PREFIX)
         ]
         return schema.ListSessionsResponse(sessions=sessions)
 

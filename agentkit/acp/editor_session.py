@@ -264,15 +264,20 @@ class EditorSession:
             self._cancelled.set()
             self.session.stop("cancelled in the editor")
 
+    def check_idle(self) -> None:
+        """Raise `RequestError` while a turn of the conversation is working."""
+        if self._cancelled is not None:
+            raise RequestError(-32600, "a turn of this session is still working: cancel it, or wait for its end")
+
     async def prompt(self, agent: JsonAgent[Any], client: Any, query: Query, *, has_forms: bool) -> Any:
         """Run the agent until the turn ends, and return the response for the editor.
 
         Raises:
             RequestError: The run failed, or another turn of the conversation is working.
         """
-        if self._cancelled is not None:
-            raise RequestError(-32600, "a turn of this session is still working: cancel it, or wait for its end")
+        self.check_idle()
         self._cancelled = asyncio.Event()
+        encoder = UpdateEncoder()
         try:
             extended = await self._until_cancelled(self.servers.extend(agent))
             if extended is None:
@@ -280,13 +285,16 @@ class EditorSession:
             notices = [acp.update_agent_thought_text(notice) for notice in self.servers.notices]
             self.servers.notices.clear()
             await self._send(client, notices)
-            return await self._turn(extended, client, query, has_forms=has_forms)
+            return await self._turn(extended, client, encoder, query, has_forms=has_forms)
+        except Exception:  # of the editor too, which may have no dialog
+            await self._send(client, [*encoder.close()])
+            raise
         finally:
             self._cancelled = None
 
-    async def _turn(self, agent: JsonAgent[Any], client: Any, query: Query, *, has_forms: bool) -> Any:
-        encoder = UpdateEncoder()
-
+    async def _turn(
+        self, agent: JsonAgent[Any], client: Any, encoder: UpdateEncoder, query: Query, *, has_forms: bool
+    ) -> Any:
         async def ask(question: Question) -> Any:
             entry = Pending(question.id, ToolCall(question.id, ""), question.text, question.schema).masked()
             form = form_of(entry) if has_forms else None
@@ -343,10 +351,10 @@ class EditorSession:
                     await self._send(client, updates)
         except AgentkitError as error:
             if encoder.closed is None:
-                await self._send(client, [*updates, *encoder.close()])
+                await self._send(client, updates)
                 raise RequestError(INTERNAL_ERROR, mask(str(error)), {"kind": type(error).__name__}) from error
         except Exception as error:  # a tool with on_error="raise", or a listener
-            await self._send(client, [*updates, *encoder.close()])
+            await self._send(client, updates)
             raise RequestError(INTERNAL_ERROR, mask(f"{type(error).__name__}: {error}")) from error
         await self._send(client, updates)
         assert encoder.closed is not None
@@ -393,6 +401,10 @@ class EditorSession:
                 await self._say(client, describe_question(entry))
                 break
             for answer in await ask_form(client, self.id, entry, form):
+                if problem := explain_answer(entry, answer):
+                    self._asked = entry
+                    await self._say(client, f"{problem}\n\n{describe_question(entry)}")
+                    return {}
                 answers[entry.id] = answer
         return {"answers": answers} if answers and self._asked is None else {}
 

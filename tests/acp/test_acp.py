@@ -16,8 +16,9 @@ from acp import schema
 from acp.agent.connection import AgentSideConnection
 from acp.exceptions import RequestError
 
-from agentkit import JsonAgent, ModelError, Paused, Question, ask_question, tool
+from agentkit import JsonAgent, ModelError, Paused, Question, Session, ask_question, tool
 from agentkit.acp import EditorAgent
+from agentkit.evals import EVALUATION_PREFIX
 from agentkit.extend import LiveRespondent, enclosing
 from agentkit.mcp import MCPServer
 from agentkit.secrets import hide
@@ -288,6 +289,40 @@ async def test_a_question_in_the_middle_of_a_call_is_asked_in_a_form(forms, resp
 
 
 @in_loop
+async def test_an_answer_of_a_form_that_does_not_fit_is_asked_for_again_in_the_conversation():
+    editor = Editor(forms=[schema.AcceptElicitationResponse(action="accept", content={"answer": "many"})])
+    replies = [call("book", city="Rome"), lambda request: answer(request.messages[-1]["content"])]
+    async with connected(agent_of(book, replies=replies), editor, forms=True) as client:
+        session = await begin(client)
+        assert (await ask(client, session)).stop_reason == "end_turn"
+        assert "'many' is not of type 'integer'" in editor.text
+        assert "How many nights in Rome?" in editor.text
+        await ask(client, session, "2")
+    assert editor.text.endswith("2 nights")
+
+
+@pytest.mark.parametrize("forms", [True, False])
+@in_loop
+async def test_a_call_has_a_last_state_where_the_editor_fails_to_ask(forms):
+    class Broken(Editor):
+        async def request_permission(self, session_id, tool_call, options, **_):
+            raise RequestError(-32000, "no dialog")
+
+        async def create_elicitation(self, message, mode, **_):
+            raise RequestError(-32000, "no dialog")
+
+    editor = Broken()
+    asking = call("book", city="Rome") if forms else call("refund", customer="Ada", euros=4)
+    async with connected(agent_of(book, refund, replies=[asking, answer("Well.")]), editor, forms=forms) as client:
+        session = await begin(client)
+        with pytest.raises(RequestError, match="no dialog"):
+            await ask(client, session)
+        assert states_of(editor)[-1] == ("call_1_1", "failed")
+        await ask(client, session, "Leave it.")
+    assert editor.text == "Well."
+
+
+@in_loop
 async def test_without_forms_the_next_prompt_answers_a_question():
     editor = Editor()
     replies = [call("book", city="Rome"), lambda request: answer(request.messages[-1]["content"])]
@@ -320,6 +355,35 @@ async def test_cancel_stops_a_call_and_the_session_continues():
         assert states_of(editor)[-1] == ("call_1_1", "failed")
         assert (await ask(client, session, "Again")).stop_reason == "end_turn"
     assert editor.text == "Here I am."
+
+
+@in_loop
+async def test_a_session_is_not_loaded_again_while_a_turn_works(tmp_path):
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.sleep(30)
+        return "waited"
+
+    editor = Editor()
+    agent = agent_of(wait, replies=[call("wait")])
+    async with connected(agent, editor, journal=tmp_path / "runs.db") as client:
+        session = await begin(client)
+        turn = asyncio.create_task(ask(client, session))
+        await editor.until(lambda: editor.of(schema.ToolCallStart))
+        with pytest.raises(RequestError, match="still working"):
+            await client.load_session("/", session)
+        await client.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        await client.load_session("/", session)
+
+
+@in_loop
+async def test_an_editor_lists_no_conversation_of_an_evaluation(tmp_path):
+    journal = tmp_path / "runs.db"
+    for name in (f"{EVALUATION_PREFIX}1/case", "mine"):
+        agent_of(price_of, replies=[answer("3.50")]).run("?", session=Session.open(name, journal))
+    async with connected(agent_of(price_of, replies=[]), Editor(), journal=journal) as client:
+        assert [entry.session_id for entry in (await client.list_sessions()).sessions] == ["mine"]
 
 
 @in_loop
