@@ -141,7 +141,20 @@ try {
   // an attachment
   const pixel = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
   await page.setInputFiles("#files", { name: "dot.png", mimeType: "image/png", buffer: pixel });
+
+  // a message that the server refuses, and one that does not reach it, stay in the box
+  const kept = async () => [await page.inputValue("#composer-text"), await page.locator("#attachments li").count()];
+  await page.route("**/agui", (route) => route.fulfill({ status: 422, json: { error: "not this one" } }), { times: 1 });
   await send("look at this");
+  await page.waitForFunction(() => document.querySelector("#notice").innerText === "not this one");
+  report("refused", await kept());
+  await page.route("**/agui", (route) => route.abort(), { times: 1 });
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelector("#notice").innerText.includes("connection"));
+  await page.waitForFunction(() => document.querySelector("#notice").hidden);
+  report("lost", await kept());
+  problems.splice(0, problems.length, ...problems.filter((text) => !/422|ERR_FAILED/.test(text)));
+  await page.keyboard.press("Enter");
   await page.waitForSelector(".query img");
   await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("You wrote"));
   await ended();

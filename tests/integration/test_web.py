@@ -274,6 +274,7 @@ def test_a_browser_drives_the_page(tmp_path):
     assert found["question"] == "It is done: 3 nights"
     assert found["call that asked"] == [1, "", "3 nights", "Waited for you"]
     assert found["nested"] == ["price_of"]
+    assert found["refused"] == found["lost"] == ["look at this", 1]
     assert found["attachment"] == 1
     assert found["drawn"] == [1, "Result: image"]
     assert found["stopped"] == "Stopped"

@@ -11,6 +11,7 @@ const MAX_PLAY_GAP_MS = 700;
 const LOOK_MS = 2000;
 const LISTS_MS = 10000;
 const MAX_FILE_BYTES = 10_000_000;
+const MAX_FILES_BYTES = 18_000_000; // of all files of a message: the server takes 25 MB, in base64
 const view = byId("view");
 const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [], threads: [], titles: new Map(), isStored: false };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -195,11 +196,20 @@ async function showWelcome() {
   view.append(make("div", { class: "welcome" }, make("p", { class: "lead", text: info.description || "What can I do for you?" }), tools.length ? make("ul", { class: "tools", "aria-label": "Tools" }, ...tools) : null));
 }
 
-function begin(request) {
+// `giveBack` is called if the server did not take the request.
+function begin(request, giveBack = () => {}) {
   const epoch = (state.epoch += 1);
   setNotice("");
   view.querySelector(".welcome")?.remove();
-  return follow(() => startRun(state.thread, request), epoch);
+  const open = async () => {
+    try {
+      return await startRun(state.thread, request);
+    } catch (error) {
+      if (epoch === state.epoch) giveBack();
+      throw error;
+    }
+  };
+  return follow(open, epoch);
 }
 
 async function encodeFile(file) {
@@ -220,14 +230,18 @@ async function send() {
   if (state.running || (!text && !state.files.length)) return;
   const parts = await Promise.all(state.files.map(encodeFile));
   const content = parts.length ? [...(text ? [{ type: "text", text }] : []), ...parts] : text;
-  box.value = "";
-  state.files = [];
-  showFiles();
-  resize();
+  const { files } = state;
+  const fill = (value, attached) => {
+    box.value = value;
+    state.files = attached;
+    showFiles();
+    resize();
+  };
+  fill("", []);
   if (byId("title").textContent === "New conversation") byId("title").textContent = text.slice(0, 80) || "Attachment";
-  if (location.hash !== `#/thread/${state.thread}`) history.replaceState(null, "", `#/thread/${state.thread}`);
-  for (const pending of view.querySelectorAll(".pending")) pending.remove();
-  await begin({ messages: [{ id: newId("message"), role: "user", content }] });
+  history.replaceState(null, "", `#/thread/${encodeURIComponent(state.thread)}`);
+  const giveBack = () => box.value || state.files.length || fill(text, files);
+  await begin({ messages: [{ id: newId("message"), role: "user", content }] }, giveBack);
 }
 
 function showFiles() {
@@ -243,7 +257,9 @@ function showFiles() {
 
 function addFiles(files) {
   for (const file of files) {
+    const total = state.files.reduce((sum, one) => sum + one.size, file.size);
     if (file.size > MAX_FILE_BYTES) setNotice(`${file.name} is larger than ${MAX_FILE_BYTES / 1e6} MB.`);
+    else if (total > MAX_FILES_BYTES) setNotice(`${file.name} is too much: a message has at most ${MAX_FILES_BYTES / 1e6} MB of files.`);
     else state.files.push(file);
   }
   showFiles();
