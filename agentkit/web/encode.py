@@ -72,6 +72,10 @@ class AguiEncoder:
         """By the paths of the agents that think: agents of one turn think side by side."""
         self._answered = answered
         self._opened = {*opened}
+        self._agents: dict[str, RunOpened] = {}
+        """The agents inside tools that work, by their paths, the outer ones first."""
+        self._requests: dict[str, RequestOpened] = {}
+        """The requests that have no reply yet, by the paths of their agents."""
         self.is_open = False
         self.is_closed = False
 
@@ -86,16 +90,22 @@ class AguiEncoder:
         yield from _stamp((*self._begin(None), *self._end_thoughts(), *self._end_texts(), error))
 
     def interrupt(self, pending: Pending) -> Iterator[Json]:
-        """Yield the events that end the client's run while the agent's waits, in the middle of a call."""
+        """Yield the events that end the client's run while the agent's waits, in the middle of a call.
+
+        A client accepts no end while an agent or a request beside the call is open: those are suspended.
+        """
         self.is_open = False
+        requests = [{**_step(frame), "type": "STEP_FINISHED", "metadata": None} for frame in self._requests.values()]
+        agents = [_suspend(agent) for agent in reversed(self._agents)]
         finished = {"type": "RUN_FINISHED", **self._ids, "outcome": _interrupts([pending])}
-        yield from _stamp((*self._end_thoughts(), *self._end_texts(), finished))
+        yield from _stamp((*self._end_thoughts(), *self._end_texts(), *requests, *agents, finished))
 
     def resume(self, run: str, given: Mapping[str, Any] | None) -> Iterator[Json]:
         """Yield the events that begin the client's next run, in which the same run of the agent continues."""
         self._ids["runId"] = self._run = run
         self._given = given
-        yield from _stamp(self._begin(None))
+        agents = [event for frame in self._agents.values() for event in self._begin(frame)]
+        yield from _stamp((*self._begin(None), *agents, *map(_step, self._requests.values())))
 
     def _events(self, frame: Frame) -> Iterator[Json]:
         if not isinstance(frame, ThoughtPiece | ReplyPiece | RunOpened | CallProgress):
@@ -119,6 +129,10 @@ class AguiEncoder:
                 else:
                     yield _custom("remark", {"agent": agent, "text": text})
             case RequestOpened() | RequestClosed():
+                if isinstance(frame, RequestOpened):
+                    self._requests[frame.agent] = frame
+                else:
+                    self._requests.pop(frame.agent, None)
                 yield _step(frame)
             case CallOpened() | CallClosed():
                 yield from self._call(frame)
@@ -133,15 +147,17 @@ class AguiEncoder:
 
     def _begin(self, frame: RunOpened | None) -> Iterator[Json]:
         if frame is not None and frame.agent:
-            parent = frame.agent
+            own = frame.agent
+            outer = own.rpartition("/")[0]
             yield {
                 "type": "SUBAGENT_STARTED",
-                "subagentRunId": parent,
+                "subagentRunId": own,
                 "name": frame.name or "agent",
-                "parentToolCallId": parent,
-                "parentSubagentRunId": parent.rpartition("/")[0] or None,
+                "parentToolCallId": _find_innermost(own, self._opened),
+                "parentSubagentRunId": _find_innermost(outer, self._agents),
                 "metadata": _own(query=frame.query, model=frame.model),
             }
+            self._agents[own] = frame
         elif not self.is_open:
             self.is_open = True
             shown = _own(run=frame.run_id, query=frame.query, model=frame.model) if frame else None
@@ -207,6 +223,7 @@ class AguiEncoder:
         usage = _usage(frame.usage)
         shown = _own(outcome=frame.outcome, seconds=frame.seconds, **frame.usage)
         if frame.agent:
+            self._agents.pop(frame.agent, None)
             shared = {"subagentRunId": frame.agent, "metadata": shown}
             if frame.outcome in ("answer", "paused"):
                 ended = "success" if frame.outcome == "answer" else "suspended"
@@ -246,6 +263,18 @@ def _image_part(url: str) -> Json:
 
 def _own(**values: Any) -> Json:
     return {"agentkit": values}
+
+
+def _find_innermost(path: str, known: Collection[str]) -> str | None:
+    """Return the longest part from the begin of a path that is known; the path of an agent that a tool's function
+    calls has a step of its own between the call and the agent."""
+    while path and path not in known:
+        path = path.rpartition("/")[0]
+    return path or None
+
+
+def _suspend(agent: str) -> Json:
+    return {"type": "SUBAGENT_FINISHED", "subagentRunId": agent, "outcome": {"type": "suspended"}}
 
 
 def _custom(name: str, value: Json) -> Json:

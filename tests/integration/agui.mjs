@@ -26,6 +26,7 @@ const id = found.paused.outcome.interrupts[0].id;
 found.resumed = await run(buyer, { resume: [{ interruptId: id, status: "resolved", payload: { approved: true } }] });
 found.tools = buyer.messages.filter((message) => message.role === "tool").map((message) => message.content);
 found.nested = await run(say("nested", "ask the clerk"), {});
+found.consulted = await run(say("consulted", "consult someone"), {});
 const guest = say("guest", "book a room");
 found.question = await run(guest, {});
 const asked = found.question.outcome.interrupts[0];

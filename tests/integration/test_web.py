@@ -81,6 +81,7 @@ def test_the_client_of_ag_ui_drives_an_agent():
     assert found["resumed"]["last"] == "It is done: 4.0 euros went to Ada"
     assert found["nested"]["last"] == "It is done: 3.5"
     assert {"SUBAGENT_STARTED", "SUBAGENT_FINISHED"} <= {*found["nested"]["seen"]}
+    assert (found["consulted"]["failure"], found["consulted"]["last"]) == ("", "It is done: 3.5")
     assert found["question"]["outcome"]["interrupts"][0]["responseSchema"] == {"type": "integer"}
     assert found["answered"]["last"] == "It is done: 2 nights"
     assert (found["mapped"]["outcome"], found["place"]) == ({"type": "success"}, "Rome")

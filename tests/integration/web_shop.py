@@ -74,6 +74,7 @@ def reply(request):
         "twice": calls(call("refund", customer="Ada", euros=3), call("refund", customer="Ada", euros=4)),
         "refund": call("refund", customer="Ada", euros=4),
         "clerk": call("clerk", query="price of tea"),
+        "consult": call("consult"),
         "book": call("book", city="Rome"),
         "stumble": call("price_of", item="coffee"),
         "work": call("work"),
@@ -93,7 +94,14 @@ def clerk_reply(request):
 
 
 clerk = JsonAgent(price_of, model=ScriptedModel([clerk_reply] * 100, name="small"), description="Knows the prices.")
+
+
+def consult() -> str:
+    """Consult the clerk."""
+    return clerk("price of tea")
+
+
 agent = JsonAgent(
-    price_of, refund, book, draw, work, clerk.as_tool("clerk"), model=ScriptedModel([reply] * 500, name="scripted"),
+    price_of, refund, book, draw, work, consult, clerk.as_tool("clerk"), model=ScriptedModel([reply] * 500, name="scripted"),
     description="I know the prices of the shop.", extensions=[Plan()],
 )  # fmt: skip

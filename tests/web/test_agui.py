@@ -704,6 +704,86 @@ def test_a_question_in_the_middle_of_a_call_is_an_interrupt_and_the_next_run_con
     converse(measure, replies=[call("measure", city="Rome"), answer("done"), answer("more")], script=script)
 
 
+def check_nesting(events, begun):
+    """Check what a client of AG-UI checks: no end while an agent or a request is open, and parents that are there."""
+    agents = set()
+    steps = set()
+    for event in events:
+        agent = event.get("subagentRunId")
+        match event["type"]:
+            case "TOOL_CALL_START":
+                begun.add(event["toolCallId"])
+            case "SUBAGENT_STARTED":
+                assert event.get("parentSubagentRunId") in {None, *agents}
+                assert event["parentToolCallId"] in begun
+                agents.add(agent)
+            case "SUBAGENT_FINISHED" | "SUBAGENT_ERROR":
+                assert not [step for step in steps if step[0] == agent]
+                agents.remove(agent)
+            case "STEP_STARTED":
+                steps.add((agent, event["stepName"]))
+            case "STEP_FINISHED":
+                steps.remove((agent, event["stepName"]))
+            case "RUN_STARTED" | "RUN_FINISHED":
+                assert (agents, steps) == (set(), set())
+            case _:
+                assert agent in {None, *agents}
+
+
+def test_an_agent_that_a_function_calls_has_the_call_as_its_parent():
+    clerk = JsonAgent(price_of, model=ScriptedModel(*[call("price_of", item="tea"), answer("3.50")] * 2))
+
+    def ask_twice() -> str:
+        """Ask the clerk."""
+        return clerk("tea?") + clerk("tea again?")
+
+    events = ask(client_of(ask_twice, replies=[call("ask_twice"), answer("done")]))
+    check_nesting(events, set())
+    started = of(events, "SUBAGENT_STARTED")
+    assert [(event["parentToolCallId"], "parentSubagentRunId" in event) for event in started] == [
+        ("call_1_1", False)
+    ] * 2
+
+
+@pytest.mark.parametrize("is_inside", [True, False], ids=["inside the agent", "beside the agent"])
+def test_agents_and_requests_are_suspended_while_a_question_in_the_middle_of_a_call_waits(is_inside):
+    begun_to_work = asyncio.Event()
+    answered = asyncio.Event()
+
+    class Busy(ScriptedModel):
+        async def aask(self, request):
+            begun_to_work.set()
+            if not is_inside:
+                await answered.wait()
+            async for piece in super().aask(request):
+                yield piece
+
+    async def measure_later(city: str) -> str:
+        """Measure, when the agent works."""
+        await begun_to_work.wait()
+        return await measure(city)
+
+    if is_inside:
+        clerk = JsonAgent(measure, model=Busy(call("measure", city="Rome"), answer("deep")))
+        first = call("ask_clerk", query="?")
+    else:
+        clerk = JsonAgent(price_of, model=Busy(call("price_of", item="tea"), answer("deep")))
+        first = calls(call("measure_later", city="Rome"), call("ask_clerk", query="?"))
+    begun = set()
+
+    async def script(post):
+        events = await post("r1", "q")
+        check_nesting(events, begun)
+        (interrupt,) = events[-1]["outcome"]["interrupts"]
+        answered.set()
+        events = await post("r2", resume=resolve(interrupt["id"], 4))
+        check_nesting(events, begun)
+        assert events[-1]["result"] == "done"
+        assert "Rome: 4" in [event["content"] for event in of(events, "TOOL_CALL_RESULT")]
+
+    converse(measure_later, clerk.as_tool("ask_clerk", "Ask."), replies=[first, answer("done")], script=script)
+
+
 def test_two_questions_in_the_middle_of_calls_are_asked_one_after_the_other_and_nothing_is_lost():
     async def script(post):
         events = await post("r0", "q")

@@ -85,14 +85,16 @@ export class RunView {
     this.handlers.say?.(text);
   }
 
-  // The list into which the events of an agent go: that of the run, or of the call that the agent works for.
+  // The list into which the events of an agent go: that of the run, or of the innermost call that the agent works in.
   listOf(agent) {
     const turn = this.turn;
     turn.details.hidden = false;
     if (!agent) return turn.work;
     if (!turn.lists.has(agent)) {
       const list = make("ul", { class: "tree" });
-      (this.items.get(agent)?.body ?? turn.work).append(list);
+      let place = agent;
+      while (place && !this.items.has(place)) place = place.slice(0, Math.max(place.lastIndexOf("/"), 0));
+      (this.items.get(place)?.body ?? turn.work).append(list);
       turn.lists.set(agent, list);
     }
     return turn.lists.get(agent);
