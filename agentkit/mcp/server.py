@@ -197,7 +197,7 @@ class ServedCall:
         if isinstance(asked, types.InputRequiredResult):
             return asked
         response = asked[ALLOW_KEY]
-        if response.action != "accept" or not (response.content or {}).get(ALLOW_KEY):
+        if response.action != "accept" or (response.content or {}).get(ALLOW_KEY) is not True:
             return _failure(REFUSED_BY_PERSON)
         self._state[ALLOW_KEY] = True
         return None

@@ -119,6 +119,14 @@ def test_tools_are_listed_with_schemas_and_hints(talk):
     assert hints["fail"] == (None, None), "an effect that is not declared is no hint"
 
 
+@pytest.mark.parametrize("given", ["false", "no", "true", 1, ["x"], None])
+def test_only_true_allows_a_dangerous_call(talk, given):
+    """A client may show the field as a text, and send what was typed."""
+    result, _ = talk(called("delete", path="a"), forms={"Allow this call?": {"allow": given}})
+    assert (result.is_error, deleted) == (True, [])
+    assert "a person refused it" in text_of(result)
+
+
 def average() -> float:
     """Average nothing."""
     return float("nan")
