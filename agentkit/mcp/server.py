@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
@@ -92,7 +93,7 @@ ALLOW_SCHEMA = {
 REFUSED_BY_PERSON = "The call was not allowed: a person refused it. Do not try it again."
 CANNOT_ASK = (
     "The call was not allowed: {name} is dangerous and needs a person's approval, and this client cannot ask one (it "
-    "declares no elicitation)."
+    "declares no elicitation by forms, or it refused the question)."
 )
 UNFIT_RESULT = "The call was carried out, but its result does not match the output schema of the tool: {}"
 MAX_ASKED_CALL_CHARS = 4_000
@@ -259,8 +260,7 @@ class ServedCall:
             self._responses = {key: entry for key, entry in self._responses.items() if key not in forms}
             return given
         session = self._context.session
-        capabilities = session.client_capabilities
-        if capabilities is None or capabilities.elicitation is None:
+        if not _has_forms(session.client_capabilities):
             return None
         if self._context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             requests = {
@@ -271,10 +271,13 @@ class ServedCall:
             }
             state = {**self._state, ROUND_KEY: _new_round()}
             return types.InputRequiredResult(input_requests=dict(requests), request_state=json.dumps(state))
-        return {
-            key: await session.elicit_form(text, dict(schema), self._context.request_id)
-            for key, (text, schema) in forms.items()
-        }
+        try:
+            return {
+                key: await session.elicit_form(text, dict(schema), self._context.request_id)
+                for key, (text, schema) in forms.items()
+            }
+        except MCPError:  # of a client that declares more than it can
+            return None
 
     async def _execute(self, bound: BoundCall) -> ToolResult:
         """Run the call; what it reports becomes progress of the request."""
@@ -290,6 +293,12 @@ class ServedCall:
                     message = None if is_number else str(event.value)
                     await self._context.session.report_progress(count, message=message)
         raise AssertionError("a turn ends with its results")
+
+
+def _has_forms(capabilities: types.ClientCapabilities | None) -> bool:
+    """Return whether a client shows forms; one that names no kind of elicitation does."""
+    asks = None if capabilities is None else capabilities.elicitation
+    return asks is not None and (asks.form is not None or asks.url is None)
 
 
 def to_call_result(result: ToolResult, schema: Mapping[str, Any] | None = None) -> types.CallToolResult:

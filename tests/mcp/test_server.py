@@ -127,6 +127,38 @@ def test_only_true_allows_a_dangerous_call(talk, given):
     assert "a person refused it" in text_of(result)
 
 
+def test_a_client_that_fails_to_ask_gets_a_result_and_no_dangerous_call_runs():
+    """The handshake era asks in the middle of the call."""
+
+    async def fail_to_ask(_, params):
+        return types.ErrorData(code=types.INVALID_PARAMS, message="no forms")
+
+    async def use():
+        async with Client(make_server(TOOLS), mode="legacy", elicitation_callback=fail_to_ask) as client:
+            return [await client.call_tool("delete", {"path": "a"}), await client.call_tool("greet", {})]
+
+    deleted.clear()
+    found = asyncio.run(use())
+    assert ([result.is_error for result in found], deleted) == ([True, True], [])
+    assert "this client cannot ask one" in text_of(found[0])
+    assert "this client cannot" in text_of(found[1])
+
+
+def test_a_client_that_only_opens_addresses_is_not_asked_for_a_form():
+    with TestClient(make_app([delete]), base_url="http://127.0.0.1:8000") as client:
+        told = {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}},
+        }
+        params = {"name": "delete", "arguments": {"path": "a"}, "_meta": told}
+        headers = {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "delete"}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        result = client.post("/mcp", json=body, headers=headers).json()["result"]
+    assert result["isError"]
+    assert "this client cannot ask one" in result["content"][0]["text"]
+
+
 def average() -> float:
     """Average nothing."""
     return float("nan")
