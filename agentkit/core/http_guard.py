@@ -188,7 +188,9 @@ class Guard:
         if self.open_prefix and path.startswith(self.open_prefix):
             return None
         if self.token:
-            given = [headers.get("authorization", "").removeprefix("Bearer ")]
+            sent = headers.get("authorization", "")
+            scheme, _, credentials = sent.partition(" ")
+            given = [credentials.strip() if scheme.lower() == "bearer" else sent]  # RFC 9110: schemes have no case
             if self.is_token_in_address:
                 given.append(headers.get(TOKEN_HEADER, ""))
                 given += parse_qs(scope["query_string"].decode("latin-1")).get("token", [])

@@ -187,6 +187,8 @@ def test_a_user_is_known_before_the_body_is_read():
     ("given", "status"),
     [
         ({"authorization": "Bearer secret"}, 200),
+        ({"authorization": "bearer  secret"}, 200),
+        ({"authorization": "Bearer other"}, 401),
         ({"x_agentkit_token": "secret"}, 200),
         ({"query": b"token=secret"}, 200),
         ({"x_agentkit_token": "secret", "authorization": "Basic YWRhOng="}, 200),
