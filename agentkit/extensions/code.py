@@ -130,7 +130,7 @@ class CodeMode(Extension):
             code: The program.
         """
         assert run.run_program is not None  # the tools of an extension are those of an agent
-        lock = run.state.setdefault(self.name, asyncio.Lock())
+        lock = run.state.setdefault(f"_{self.name}", asyncio.Lock())
         async with lock:  # programs of one conversation share their values
             program = _Program(self, _FENCE.sub(r"\1", code.strip()) or "pass", Session(), run)
             return await run.run_program(run, program.code, program.policy, program.session)

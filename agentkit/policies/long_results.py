@@ -34,7 +34,7 @@ SEARCH = "search_conversation"
 """The tools that read what has left a conversation (see `extensions.context_window`)."""
 KEPT = "ContextWindow"
 """The key of the conversation's state with what has left it."""
-PAGE_KEY = "ContextWindow.page"
+PAGE_KEY = "_ContextWindow.page"
 """The key of the run's state with the characters that are read at once."""
 MIN_PAGE_CHARS = 1_000
 MAX_PASSAGES = 8

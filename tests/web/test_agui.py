@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from agentkit import (
+    CodeMode,
     DefinitionError,
     Image,
     JsonAgent,
@@ -430,6 +431,18 @@ def test_the_state_of_the_client_is_that_of_the_tools_and_their_changes_are_patc
         [{**cart, "value": ["rice", "tea", "milk"]}],
     ]
     assert [event["content"] for event in of(events, "TOOL_CALL_RESULT")] == ["2", "3"]
+
+
+def test_what_extensions_keep_in_the_state_of_a_run_is_neither_shown_to_the_client_nor_set_by_it():
+    replies = [call("price_of", item="tea"), call("run_code", code="print(price_of(item='tea'))"), answer("done")] * 2
+    agent = JsonAgent(price_of, model=ScriptedModel(*replies), extensions=[CodeMode(beside=True)])
+    client = TestClient(agui(agent, share_state=True))
+    state = {"CodeMode": "mine", "page": 1}
+    for _ in range(2):
+        events = ask(client, state=state)
+        assert [event["snapshot"] for event in of(events, "STATE_SNAPSHOT")] == [state]
+        assert of(events, "STATE_DELTA") == []
+        assert [event["content"] for event in of(events, "TOOL_CALL_RESULT")][-1].endswith("3.5")
 
 
 def test_a_failed_result_of_the_client_is_an_error_and_a_query_may_follow_a_result():
