@@ -161,6 +161,66 @@ def test_an_unknown_table_is_answered_with_those_that_exist(data):
         tools_of(data)("describe_tables", table="team")
 
 
+def test_names_of_sheets_and_tables_that_become_the_same_word_stay_apart(tmp_path):
+    book = openpyxl.Workbook()
+    book.active.title = "A-B"
+    book.active.append(["first"])
+    book.create_sheet("A B").append(["second"])
+    book.save(tmp_path / "book.xlsx")
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.execute('CREATE TABLE "a b" (x)')
+        shop.execute("CREATE TABLE a_b (y)")
+    shop.close()
+    use = tools_of(tmp_path)
+    assert use("describe_tables").splitlines() == [
+        "book_A_B (book.xlsx): first VARCHAR",
+        "book_A_B_2 (book.xlsx): second VARCHAR",
+        "shop_a_b (shop.db): x VARCHAR",
+        "shop_a_b_2 (shop.db): y VARCHAR",
+    ]
+    assert use("query_tables", sql="select * from book_A_B_2, shop_a_b_2").columns == ["second", "y"]
+
+
+@pytest.mark.parametrize("sql", ["select id from orders", "select id as in_order from orders order by id"])
+def test_a_damaged_file_that_a_query_does_not_use_does_not_stop_it(tmp_path, sql):
+    (tmp_path / "orders.csv").write_text("id\n1\n")
+    (tmp_path / "order.xlsx").write_bytes(b"damaged")
+    assert tools_of(tmp_path)("query_tables", sql=sql).rows == [[1]]
+    with pytest.raises(ToolError, match=r"order\.xlsx is not a readable Excel file"):
+        tools_of(tmp_path)("query_tables", sql='select id from "order"')
+
+
+def test_a_name_that_is_a_word_of_sql_is_listed_with_its_quotes(tmp_path):
+    (tmp_path / "order.csv").write_text("id\n1\n")
+    assert tools_of(tmp_path)("describe_tables") == '"order" (order.csv): id BIGINT'
+    assert tools_of(tmp_path)("query_tables", sql='select id from "order"').rows == [[1]]
+    with pytest.raises(ToolError, match="describe_tables lists the tables"):
+        tools_of(tmp_path)("query_tables", sql="SHOW TABLES")
+
+
+@pytest.mark.parametrize("rows_before", [0, 20_000])
+def test_a_csv_file_of_windows_is_read_with_its_euro_signs(tmp_path, rows_before):
+    rows = "plain,1\n" * rows_before + "Müller,5\n\u201c\u20ac\u201d,6\n"
+    (tmp_path / "prices.csv").write_bytes(f"name,price\n{rows}".encode("cp1252"))
+    found = tools_of(tmp_path)("query_tables", sql="select name from prices where price > 1")
+    assert found.rows == [["Müller"], ["\u201c\u20ac\u201d"]]
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"), [("9", [9, None]), ("9,z,more", [9, "z", "more"]), ('9,"z\nz"\n8', [9, "z\nz"])]
+)
+def test_a_row_with_fewer_or_more_cells_leaves_the_columns_of_the_others_as_they_are(tmp_path, row, shown):
+    rows = "".join(f"{number},n{number}\n" for number in range(9))
+    (tmp_path / "ragged.csv").write_text(f"id,name\n{rows}{row}\n")
+    found = tools_of(tmp_path)("query_tables", sql="select * from ragged where id in (3, 9) order by id")
+    assert [found.columns[:2], *found.rows] == [["id", "name"], [3, "n3", None][: len(shown)], shown]
+
+
+def test_lines_before_the_names_of_columns_are_skipped(tmp_path):
+    (tmp_path / "report.csv").write_text("# made by hand\n\nReport,May\nid,name,euros\n1,tea,2\n2,coffee,3\n")
+    assert tools_of(tmp_path)("query_tables", sql="select sum(euros) from report").rows == [[5]]
+
+
 class TestOneSqliteFile:
     @pytest.fixture
     def use(self, data):

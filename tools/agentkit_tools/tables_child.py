@@ -5,12 +5,14 @@ descriptors.  Its memory is limited; DuckDB's access to files, but for these, an
 locked before the query of a model runs.  It imports nothing of agentkit, which would take longer than the query.
 """
 
+import codecs
 import json
 import os
 import re
 import resource
 import sqlite3
 import sys
+import tempfile
 import threading
 import time
 import zipfile
@@ -21,7 +23,7 @@ from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 MEMORY = "512MB"
 """What DuckDB may take."""
@@ -40,9 +42,9 @@ SNIFFED_BYTES = 65_536
 LOADED_ROWS = 10_000
 
 _READERS = {
-    "csv": "read_csv({path}, sample_size={sample}{encoding}{compression})",
-    "json": "read_json({path}, maximum_object_size=100000000{compression})",
-    "jsonl": "read_json({path}, format='newline_delimited'{compression})",
+    "csv": "read_csv({path}, sample_size={sample}{options})",
+    "json": "read_json({path}, maximum_object_size=100000000{options})",
+    "jsonl": "read_json({path}, format='newline_delimited'{options})",
     "parquet": "read_parquet({path})",
 }
 _LOCKED: dict[str, str | bool | int | float | list[str]] = {
@@ -58,6 +60,7 @@ _LOCKED: dict[str, str | bool | int | float | list[str]] = {
 _FD_PATHS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 _NOT_WORD = re.compile(r"\W+")
 _GZIP = b"\x1f\x8b"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _ALLOWED_ACTIONS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 _FORBIDDEN_FUNCTIONS = ("load_extension", "readfile", "writefile", "edit", "fts3_tokenizer")
 _LIST_SQLITE = "SELECT {} FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
@@ -128,7 +131,8 @@ def describe(request: Mapping[str, Any], end: float) -> dict[str, Any]:
                 columns = ", ".join(f"{name} {kind}".strip() for name, kind in database.list_columns(table.name))
             except RefusedError as error:
                 columns = f"cannot be read: {error}"
-            described.append([table.name, table.source.path, columns])
+            name = quote(table.name) if table.name.casefold() in database.keywords else table.name
+            described.append([name, table.source.path, columns])
         return {"tables": described, "count": len(tables)}
 
 
@@ -138,12 +142,19 @@ def query(request: Mapping[str, Any], end: float) -> dict[str, Any]:
         sql = request["sql"]
         database.check(sql)
         words = sql.casefold()
+        failures: list[RefusedError] = []
         for table in database.tables:
             for name in table.names:
-                if name.casefold() in words:
-                    database.add(table, name)
+                if re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", words):
+                    try:
+                        database.add(table, name)
+                    except RefusedError as error:  # the word may mean a column, or be one of SQL
+                        failures.append(error)
         database.lock()
-        return database.query(sql, request["max_rows"])
+        try:
+            return database.query(sql, request["max_rows"])
+        except RefusedError as error:
+            raise failures[0] if failures and error.is_unknown_table else error from None
 
 
 @contextmanager
@@ -173,9 +184,20 @@ class DuckTables:
     end: float
     tables: list[Table] = field(init=False)
     added: set[str] = field(default_factory=set)
+    copies: list[IO[bytes]] = field(default_factory=list)
+    """Texts in UTF-8 of files that have another encoding."""
 
     def __post_init__(self) -> None:
         self.tables = [table for source in self.sources for table in self._list_inner(source)]
+
+    @property
+    def keywords(self) -> frozenset[str]:
+        """The words that are no names of tables without quotes."""
+        categories = "('reserved', 'type_function')"
+        found = self.connection.execute(
+            f"SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN {categories}"
+        )
+        return frozenset(row[0] for row in found.fetchall())
 
     def add(self, table: Table, name: str) -> None:
         """Make a table queryable under a name."""
@@ -200,10 +222,13 @@ class DuckTables:
             statements = self.connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != self.duckdb.StatementType.SELECT:
             raise RefusedError("sql must be one SELECT (or FROM, WITH, DESCRIBE, SUMMARIZE). Nothing can be changed.")
+        if re.match(r"\s*show\b", sql, re.IGNORECASE):  # it would list the tables that the query names
+            raise RefusedError("describe_tables lists the tables with their columns.")
 
     def lock(self) -> None:
         """Switch off all access but to the opened files, and every change of that."""
-        allowed = ", ".join(f"'{_FD_PATHS}/{source.file}'" for source in self.sources)
+        files = [*(source.file for source in self.sources), *(copy.fileno() for copy in self.copies)]
+        allowed = ", ".join(f"'{_FD_PATHS}/{file}'" for file in files)
         self.connection.execute(f"SET allowed_paths=[{allowed}]")
         self.connection.execute("SET enable_external_access=false")
         self.connection.execute("SET lock_configuration=true")
@@ -234,18 +259,29 @@ class DuckTables:
             return [Table(source.name, source)]
         if len(inner) == 1:
             return [Table(source.name, source, inner[0])]
-        return [Table(f"{source.name}_{_NOT_WORD.sub('_', each).strip('_')}", source, each, False) for each in inner]
+        names = make_unique([f"{source.name}_{_NOT_WORD.sub('_', each).strip('_')}" for each in inner])
+        return [Table(name, source, each, False) for name, each in zip(names, inner, strict=True)]
 
     def _view(self, name: str, source: Source) -> None:
-        head = os.pread(source.file, SNIFFED_BYTES, 0)
-        reader = _READERS[source.format].format(
-            path=f"'{_FD_PATHS}/{source.file}'",
-            sample=-1 if os.fstat(source.file).st_size < MAX_SAMPLED_BYTES else 20_480,
-            encoding=_describe_encoding(head),
-            compression=", compression='gzip'" if head.startswith(_GZIP) else "",
-        )
-        with self._explain():
-            self.connection.execute(f"CREATE VIEW {quote(name)} AS FROM {reader}")
+        file = source.file
+        options = ""
+        head = os.pread(file, MAX_SAMPLED_BYTES if source.format == "csv" else SNIFFED_BYTES, 0)
+        if head.startswith(_GZIP):
+            options += ", compression='gzip'"
+        elif source.format == "csv" and head.startswith(_UTF_16):
+            options += ", encoding='utf-16'"
+        elif source.format == "csv" and not _is_utf8(head) and os.fstat(file).st_size <= MAX_LOADED_BYTES:
+            self.copies.append(_copy_as_utf8(file))
+            file = self.copies[-1].fileno()
+        path = f"'{_FD_PATHS}/{file}'"
+        sample = -1 if len(head) < MAX_SAMPLED_BYTES else 20_480
+        for padding in ("", ", null_padding=true, parallel=false"):
+            reader = _READERS[source.format].format(path=path, sample=sample, options=options + padding)
+            with self._explain():
+                self.connection.execute(f"CREATE OR REPLACE VIEW {quote(name)} AS FROM {reader}")
+                found = self.connection.sql(f"FROM {quote(name)} LIMIT 1")
+                if source.format != "csv" or not _is_misread(head, found.columns, bool(found.fetchall())):
+                    break
 
     def _load(self, name: str, table: Table, rows: Iterable[Sequence[Any]], columns: Sequence[str] | None) -> None:
         """Make a table of rows; without names of columns the first row that is not empty has them."""
@@ -310,6 +346,11 @@ class SqliteTables:
         """All tables and views."""
         rows = self.connection.execute(_LIST_SQLITE.format("name"))
         return [Table(row[0], self.source, row[0], False) for row in rows]
+
+    @property
+    def keywords(self) -> frozenset[str]:
+        """None: a name may be quoted as it is."""
+        return frozenset()
 
     def add(self, table: Table, name: str) -> None:
         """Do nothing: the table is there."""
@@ -452,16 +493,32 @@ def _shorten(text: str) -> str:
     return text if len(text) <= MAX_CELL_CHARS else f"{text[:MAX_CELL_CHARS]}..."
 
 
-def _describe_encoding(head: bytes) -> str:
-    """Return the option for a text that is not UTF-8."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return ", encoding='utf-16'"
+def _is_utf8(head: bytes) -> bool:
     try:
-        head.decode()
-    except UnicodeDecodeError as error:
-        is_cut = error.start > len(head) - 4 and len(head) == SNIFFED_BYTES
-        return "" if is_cut or head.startswith(_GZIP) else ", encoding='latin-1'"
-    return ""
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_misread(head: bytes, columns: Sequence[str], has_rows: bool) -> bool:
+    """Return whether all columns were taken for one, or the first rows were skipped, because of one row's length."""
+    if len(columns) == 1:
+        return re.search(r"[,;|\t]", columns[0]) is not None
+    first = head[:SNIFFED_BYTES].lstrip().partition(b"\n")[0]
+    cells = 1 + max(map(first.count, (b",", b";", b"|", b"\t")))
+    return 1 < cells < len(columns) and (columns[0] == "column0" or not has_rows)
+
+
+def _copy_as_utf8(file: int) -> IO[bytes]:
+    """Return a text in Windows-1252, which DuckDB does not read, as UTF-8, in a file without a name."""
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 (it is open as long as its table)
+    with open(file, encoding="cp1252", errors="replace", newline="", closefd=False) as text:
+        text.seek(0)
+        for part in iter(lambda: text.read(SNIFFED_BYTES), ""):
+            copy.write(part.encode())
+    copy.flush()
+    return copy
 
 
 def make_unique(names: Sequence[str]) -> list[str]:
