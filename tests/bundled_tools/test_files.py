@@ -134,6 +134,36 @@ class TestReading:
         use("edit_file", path="menu.txt", old="Café\nThé", new="Thé\nCafé")
         assert (root / "menu.txt").read_bytes() == "Thé\r\nCafé\r\n".encode(encoding)
 
+    @pytest.mark.parametrize("encoding", ["utf-16-be", "utf-32-be", "utf-16-le"])
+    def test_an_edit_keeps_the_byte_order(self, use, root, encoding):
+        (root / "menu.txt").write_bytes("\ufeffCafé\nThé\n".encode(encoding))
+        use("edit_file", path="menu.txt", old="Thé", new="Tee")
+        assert (root / "menu.txt").read_bytes() == "\ufeffCafé\nTee\n".encode(encoding)
+
+    @pytest.mark.parametrize("start", [1, 0, -5])
+    def test_a_file_with_a_byte_order_mark_alone_is_empty(self, use, root, start):
+        (root / "none.txt").write_bytes(codecs.BOM_UTF8)
+        assert use("read_file", path="none.txt", start_line=start) == "[the file is empty]"
+
+    def test_a_start_far_outside_of_the_file_is_answered(self, use, root):
+        (root / "a.txt").write_text("one\ntwo\n")
+        assert use("read_file", path="a.txt", start_line=-(10**30)) == "     1\tone\n     2\ttwo"
+        with pytest.raises(ToolError, match="ends before line"):
+            use("read_file", path="a.txt", start_line=10**30)
+
+    def test_new_lines_of_a_windows_file_end_as_its_others(self, use, root):
+        (root / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+        use("edit_file", path="a.txt", old="two", new="two\nthree")
+        assert (root / "a.txt").read_bytes() == b"one\r\ntwo\r\nthree\r\n"
+        assert use("search_files", text="two$", regex=True) == "a.txt:2: two"
+        use("edit_file", path="a.txt", old="\r\n", new="\n", all=True)
+        assert (root / "a.txt").read_bytes() == b"one\ntwo\nthree\n"
+
+    def test_a_change_of_line_ends_is_no_empty_difference(self, use, root):
+        (root / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+        assert use("write_file", path="a.txt", text="one\ntwo\n", replace=True).endswith("[the ends of lines alone]")
+        assert use("write_file", path="a.txt", text="one\ntwo\n", replace=True) == "a.txt has this text already."
+
     def test_a_letter_that_the_encoding_lacks_changes_nothing(self, use, root):
         (root / "menu.txt").write_bytes(b"Caf\xe9")
         with pytest.raises(ToolError, match=r"encoded as cp1252, which does not have '\\u8336'"):

@@ -6,6 +6,7 @@ import io
 import mimetypes
 import os
 import re
+import sys
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
@@ -47,11 +48,11 @@ PDF_SECONDS = 20.0
 SNIFFED_BYTES = 8_192
 
 _BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _HUNK = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
 
@@ -147,7 +148,8 @@ class Files:
                 search.unread += 1
                 continue
             if not _is_binary(content):
-                search.find_in(entry.path, _decode(content)[0])
+                text_of_file = _decode(content)[0]
+                search.find_in(entry.path, text_of_file.replace("\r\n", "\n").replace("\r", "\n"))
         return search.render()
 
     def read_file(self, path: str, start_line: int = 1, max_lines: int = 400) -> str:
@@ -167,8 +169,8 @@ class Files:
                 if _is_binary(head):
                     kind = mimetypes.guess_type(path)[0] or "binary data"
                     raise ToolError(f"{shown!r} is not text but {kind}, {status.st_size:,} bytes.")
-                encoding = _guess_encoding(head)
-                os.lseek(file, 0, os.SEEK_SET)
+                mark, encoding = _guess_encoding(head)
+                os.lseek(file, len(mark), os.SEEK_SET)
                 with open(file, encoding=encoding, errors="replace", closefd=False) as stream:
                     return _render_lines(stream, shown, status.st_size, start_line, max_lines)
         content, _ = self.folder.read(path, MAX_PDF_BYTES)
@@ -213,8 +215,9 @@ class Files:
             raise ToolError(f"{shown!r} is not a text file.")
         if not old:
             raise ToolError("old is empty. Give the text to replace; write_file writes a whole file.")
-        before, encoding = _decode(content)
-        if old not in before and old.replace("\n", "\r\n") in before:
+        before, mark, encoding = _decode(content)
+        is_windows = "\r" not in old + new and before.count("\n") == before.count("\r\n") > 0
+        if is_windows or (old not in before and old.replace("\n", "\r\n") in before):
             old = old.replace("\n", "\r\n")
             new = new.replace("\r\n", "\n").replace("\n", "\r\n")
         count = before.count(old)
@@ -229,7 +232,7 @@ class Files:
         after = before.replace(old, new)
         if after == before:
             raise ToolError("old and new are the same text.")
-        self.folder.write(path, _encode(after, encoding, path), replaces=stamp)
+        self.folder.write(path, mark + _encode(after, encoding, path), replaces=stamp)
         return _render_diff(path, before, after)
 
     def move_file(self, path: str, new_path: str) -> str:
@@ -366,27 +369,27 @@ def _is_binary(content: bytes) -> bool:
     return b"\0" in head and not any(head.startswith(mark) for mark, _ in _BOMS)
 
 
-def _guess_encoding(head: bytes) -> str:
-    """Return the encoding by the byte order mark, else UTF-8 or, where the head of a file is not that, Windows-1252."""
+def _guess_encoding(head: bytes) -> tuple[bytes, str]:
+    """Return the byte order mark and the encoding by it, else UTF-8 or, where the head is not that, Windows-1252."""
     for mark, encoding in _BOMS:
         if head.startswith(mark):
-            return encoding
+            return mark, encoding
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) < SNIFFED_BYTES)
     except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8"
+        return b"", "cp1252"
+    return b"", "utf-8"
 
 
-def _decode(content: bytes) -> tuple[str, str]:
-    """Return the text of a whole file, and an encoding that gives the same bytes again."""
-    guessed = next((encoding for mark, encoding in _BOMS if content.startswith(mark)), "utf-8")
-    for encoding in (guessed, "cp1252"):
+def _decode(content: bytes) -> tuple[str, bytes, str]:
+    """Return the text of a whole file, its byte order mark, and an encoding that gives the other bytes again."""
+    guessed = next((pair for pair in _BOMS if content.startswith(pair[0])), (b"", "utf-8"))
+    for mark, encoding in (guessed, (b"", "cp1252")):
         try:
-            return content.decode(encoding), encoding
+            return content[len(mark) :].decode(encoding), mark, encoding
         except UnicodeDecodeError:
             continue
-    return content.decode("latin-1"), "latin-1"
+    return content.decode("latin-1"), b"", "latin-1"
 
 
 def _encode(text: str, encoding: str, path: str) -> bytes:
@@ -402,12 +405,13 @@ def _render_lines(stream: Any, shown: str, size: int, start_line: int, max_lines
     lines = iter(lambda: stream.readline(MAX_LINE_CHARS), "")
     numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
     total: int | None = None
+    start_line = max(min(start_line, sys.maxsize), -sys.maxsize)
     wanted = min(max(max_lines, 1), MAX_READ_LINES)
     if start_line < 0:
         if size > MAX_COUNTED_BYTES:
             raise ToolError(f"{shown!r} is too large to read from its end: {size:,} bytes. Use search_files, or lines.")
         last = deque(numbered, -start_line)
-        total = last[-1][0]
+        total = last[-1][0] if last else None
         numbered = iter(last)
     elif start_line > 1:
         numbered = islice(numbered, start_line - 1, None)
@@ -423,6 +427,8 @@ def _render_lines(stream: Any, shown: str, size: int, start_line: int, max_lines
         first = first or number
         chars += len(part) + 1
         parts.append(part)
+    if not parts and start_line <= 1:
+        return "[the file is empty]"
     if not parts:
         raise ToolError(f"{shown!r} ends before line {start_line:,}.")
     if rest is None and first == 1:
@@ -469,6 +475,8 @@ def _hint_closest(text: str, old: str) -> str:
 
 def _render_diff(path: str, before: str, after: str) -> str:
     """Return a unified difference; of the lines before the first change and after the last, three each."""
+    if before == after:
+        return f"{truncate(path)} has this text already."
     old = before.splitlines()
     new = after.splitlines()
     shortest = min(len(old), len(new))
@@ -485,5 +493,5 @@ def _render_diff(path: str, before: str, after: str) -> str:
         else line
         for line in islice(lines, 2, None)
     ]
-    text = "\n".join([f"Changed {truncate(path)}:", *shifted])
+    text = "\n".join([f"Changed {truncate(path)}:", *(shifted or ["[the ends of lines alone]"])])
     return text if len(text) <= MAX_DIFF_CHARS else f"{text[:MAX_DIFF_CHARS]}\n[the rest of the difference is left out]"
