@@ -7,7 +7,7 @@ when a later run reads it.
 from __future__ import annotations
 
 import os
-import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from ..tools.ranking import MAX_SEARCH_CHARS, WordIndex, count_words
 MAX_SAVED_NOTES = 1_000
 MAX_FOUND_NOTES = 10
 MAX_EXCERPT_CHARS = 200
-_WORD = re.compile(r"\w+")
+MAX_NOTE_NAME_BYTES = 220
+"""A file system has names of 255 bytes, and a draft of a note has a longer name."""
 _INSTRUCTION = (
     "You keep notes that outlive this conversation. Look with find_notes for what earlier conversations may tell, "
     "and save with save_note what later ones will need."
@@ -162,9 +163,17 @@ def _excerpt(text: str) -> str:
     return words if len(words) <= MAX_EXCERPT_CHARS else f"{words[:MAX_EXCERPT_CHARS].rpartition(' ')[0]} ..."
 
 
+def _is_of_word(letter: str) -> bool:
+    """Return whether a character is a letter, a digit, or the mark of one, such as a vowel in Hindi."""
+    return letter.isalnum() or unicodedata.category(letter)[0] == "M"
+
+
 def _to_name(name: str) -> str:
     """Return the name of a note's file: lowercase words and hyphens."""
-    found = "-".join(_WORD.findall(name.lower().replace("_", " ").removesuffix(".md")))[:MAX_NOTE_NAME_CHARS].strip("-")
+    composed = unicodedata.normalize("NFC", name.lower().removesuffix(".md"))
+    words = "".join(letter if _is_of_word(letter) else " " for letter in composed).split()
+    found = "-".join(word for word in words if any(map(str.isalnum, word)))[:MAX_NOTE_NAME_CHARS]
+    found = found.encode()[:MAX_NOTE_NAME_BYTES].decode(errors="ignore").strip("-")
     if not found:
         raise ToolError(f"the name {name[:80]!r} has no letters. Write a few words.")
     return found

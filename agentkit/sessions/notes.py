@@ -10,6 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -81,14 +82,16 @@ class FolderNotes:
         """Return the notes of an owner, by name; no links, and nothing that is larger than a note."""
         try:
             with os.scandir(self._find_folder(owner)) as entries:
-                found = [entry for entry in entries if entry.name.endswith(".md") and _is_note(entry)]
+                found = sorted((entry for entry in entries if entry.name.endswith(".md")), key=_name_of)
         except FileNotFoundError:
             return {}
         notes = {}
-        for entry in sorted(found, key=_name_of):
+        for entry in found:
             name = entry.name.removesuffix(".md")
-            text = Path(entry.path).read_text(encoding="utf-8", errors="replace")
-            notes[name] = SavedNote.parse(name, text, entry.stat().st_mtime_ns)
+            with suppress(FileNotFoundError):  # another run has removed it
+                if _is_note(entry):
+                    text = Path(entry.path).read_text(encoding="utf-8", errors="replace")
+                    notes[name] = SavedNote.parse(name, text, entry.stat().st_mtime_ns)
         return notes
 
     def write(self, note: SavedNote, owner: str = "") -> None:

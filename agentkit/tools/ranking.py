@@ -13,8 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from .json_tool import JsonTool
 
@@ -28,6 +30,7 @@ _FUSION = 10
 _DEPTH = 50
 NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 """A word of a text or of a name in any style."""
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]{2,}")
 _STOP = """
     a about an and are as at be but by can could did do does find for from get give had has have he help her his how i
     if in into is it its let like me my need no not of on or our out please she should so tell than that the their them
@@ -112,10 +115,16 @@ class WordIndex:
 
 
 def list_stems(text: str) -> Iterator[str]:
-    """Yield the stems of the words of a text or a name; `snake_case`, `camelCase` and dots are split."""
-    for word in NAME_WORD.findall(text):
+    """Yield the stems of the words of a text or a name; `snake_case`, `camelCase` and dots are split.
+
+    Of text without spaces, as in Chinese, Japanese and Korean, also each letter and each two neighbours.
+    """
+    for word in NAME_WORD.findall(text if text.isascii() else normalize("NFC", text)):
         if (lower := word.lower()) not in STOP_WORDS:
             yield stem_word(lower)
+            for part in () if lower.isascii() else _UNSPACED.findall(lower):
+                yield from part
+                yield from map("".join, pairwise(part))
 
 
 @lru_cache(maxsize=16_384)

@@ -1,17 +1,19 @@
 """Memory: notes in files or in a journal, found and read in later conversations, each with the origin of its text."""
 
 import json
+import threading
 from dataclasses import dataclass
 
 import pytest
 from mail_tools import EVE, read_mail, send
 
 from agentkit import DefinitionError, JsonAgent, Memory, Paused, RunError, Session
-from agentkit.core.messages import label_of
+from agentkit.core.messages import TRUSTED, label_of
 from agentkit.extend import JournalNotes, TextStored, list_conversations, name_conversations, opened_store, salvage
 from agentkit.extensions import memory as chapter
 from agentkit.journal import prune, runs
 from agentkit.sessions.journal.connections import close_idle_stores
+from agentkit.sessions.notes import FolderNotes, SavedNote
 from agentkit.testing import ScriptedModel, answer, call
 
 ANSWER = answer("done")
@@ -84,6 +86,51 @@ def test_the_best_notes_come_first_and_the_latest_without_words(world, place):
     assert best.splitlines()[0] == "- note-7: Tea of person 7."
     assert len(best.splitlines()) == chapter.MAX_FOUND_NOTES
     assert latest.splitlines()[0] == "- note-11: Tea of person 11."
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "letters"),
+    [
+        ("दिन", "दान", "दिन"),
+        ("Ann's café", "Ann's cafe", "Ann s cafe\u0301"),
+        ("\U00020000" * 80, "x", "\U00020000" * 80),
+    ],
+    ids=["vowels are marks", "an accent in another form", "letters of four bytes"],
+)
+def test_notes_with_different_names_stay_apart_in_every_script(world, place, one, other, letters):
+    memory = Memory(**place)
+    act(world, memory, save(one, "first"), save(other, "second"))
+    assert act(world, memory, call("read_note", name=letters), call("read_note", name=other)) == ["first", "second"]
+
+
+def test_a_note_in_a_language_without_spaces_is_found_by_its_words(world, place):
+    memory = Memory(**place)
+    act(world, memory, save("旅行", "東京へ行く。ホテルは新宿。"), save("猫", "魚が好き。"))
+    assert act(world, memory, call("find_notes", query="新宿")) == ["- 旅行: 東京へ行く。ホテルは新宿。"]
+
+
+def test_notes_that_others_remove_hide_no_other_notes(tmp_path):
+    notes = FolderNotes(tmp_path)
+    kept = [f"kept-{number}" for number in range(20)]
+    for name in kept:
+        notes.write(SavedNote(name, "text", TRUSTED))
+    is_over = threading.Event()
+
+    def change():
+        while not is_over.is_set():
+            (tmp_path / "other.md").write_text("text")
+            notes.remove("other")
+
+    others = [threading.Thread(target=change) for _ in range(2)]
+    for other in others:
+        other.start()
+    try:
+        read = [{*notes.read()} - {"other"} for _ in range(500)]
+    finally:
+        is_over.set()
+        for other in others:
+            other.join()
+    assert all(names == {*kept} for names in read)
 
 
 def test_a_rare_word_counts_more_than_frequent_ones_and_its_form_does_not_matter(world, tmp_path):

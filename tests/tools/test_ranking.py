@@ -3,7 +3,16 @@
 import pytest
 
 from agentkit import JsonTool
-from agentkit.tools.ranking import ToolIndex, describe_tool, find_weights, list_groups, list_stems, stem_word
+from agentkit.tools.ranking import (
+    ToolIndex,
+    WordIndex,
+    count_words,
+    describe_tool,
+    find_weights,
+    list_groups,
+    list_stems,
+    stem_word,
+)
 
 
 def make(name, text, **properties):
@@ -66,6 +75,15 @@ def test_a_word_of_the_name_counts_more_than_one_of_a_parameter():
 def test_words_are_split_and_stemmed():
     assert [*list_stems("getHTTPHeaders of user_names-v2")] == ["http", "header", "user", "nam", "v", "2"]
     assert [*list_stems("Größe прайс")] == ["größ", "прайс"]
+    assert [*list_stems("Cafe\u0301")] == ["café"]
+
+
+def test_a_word_is_found_in_text_without_spaces():
+    assert [*list_stems("東京へ go")] == ["東京へ", "東", "京", "へ", "東京", "京へ", "go"]
+    index = WordIndex([count_words("travel", text) for text in ("東京へ行く。", "京都へ行く。", "서울에 간다")])
+    scores = index.score("東京")
+    assert max(scores, key=scores.__getitem__) == 0
+    assert [*index.score("서울")] == [2]
     assert stem_word("bus") == "bus"
 
 
