@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, cast
 
 from ...core.errors import ToolError
@@ -197,6 +197,9 @@ def _read_body(response: HTTPResponse, limits: FetchSettings) -> tuple[bytes, bo
         body += gzip.decompress(chunk, max_bytes + 1) if gzip else chunk
         if gzip and gzip.eof:  # later bytes are not part of the body
             break
+    else:
+        if response.length and max(len(body), received) <= max_bytes:  # read() with a size does not check it
+            raise IncompleteRead(b"", response.length)
     return bytes(body[:max_bytes]), max(len(body), received) > max_bytes
 
 

@@ -286,6 +286,7 @@ def test_a_compressed_page_is_unpacked(allowed):
         (b"SSH-2.0-OpenSSH_9.6\r\n", "the answer is not complete, valid HTTP"),
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "the answer is not complete, valid HTTP"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "the answer is not complete, valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of a page", "the answer is not complete, valid HTTP"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot gzip", "the compressed body is damaged"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\nx", "compressed in a way that was not requested"),
         (b"", "the answer is not complete, valid HTTP"),
