@@ -367,6 +367,8 @@ def fork(
     Raises:
         JournalError: The run has no such step, or nothing to edit under a key.
     """
+    if not isinstance(step, int) or not isinstance(edit, Mapping):
+        raise JournalError(f"fork: expected an integer and a dict of edits, got {step!r:.40} and {edit!r:.60}")
     with opened_store(store, must_exist=True) as opened, reading(opened, f"run {run_id}"):
         records = read_run_records(opened, find_entry(opened, run_id))
         run = to_run_info(opened, records)
@@ -384,7 +386,9 @@ def fork(
         branch = JournaledConversation(kept.journal)
         key = branch.key
         origin = f"{run.id}:{step}"
-        begun = RunBegun(branch.begin_run(), run.query, run.model, run.first, time.time(), key, origin=origin)
+        asked = next((place for place in range(run.first, end) if listed[place]["role"] == "user"), -1)
+        query = edit.get(asked, run.query)
+        begun = RunBegun(branch.begin_run(), query, run.model, run.first, time.time(), key, origin=origin)
         opened.append(
             [
                 begun,

@@ -69,6 +69,7 @@ def test_a_branch_begins_with_other_results_and_messages(world, path):
     shown = [message["content"] for message in model.requests[0].messages]
     assert shown[1:] == ["Go on with care", None, "100"]
     assert show(result.run_id, store=path).messages == result.messages
+    assert [run.query for run in runs(path)] == ["Go on with care", "Go"]
     calls = [span for span in show(branch, store=path).trace["spans"] if span["kind"] == "tool"]
     assert len(calls) == 1
 
@@ -111,6 +112,7 @@ def test_an_edited_result_keeps_its_label(world, path):
         ({-1: "x"}, "edit has -1, but there are"),
         ({3: "x"}, "message 3 is a result. Edit it by the id of its call"),
         ({"call_1_1": 5}, r"edit\['call_1_1'\] must be a text, got 5"),
+        ([(1, "x")], r"expected an integer and a dict of edits, got 1 and \[\(1, 'x'\)\]"),
     ],
 )
 def test_what_cannot_be_edited_is_named(path, edit, problem):
