@@ -51,7 +51,7 @@ class ContextWindow(Extension):
             names that are not there are dropped.  Default: no summary, which costs no request.
 
     Raises:
-        DefinitionError: `tokens` or `share` is no such number.
+        DefinitionError: `tokens` or `share` is no such number, or `summary_model` no model.
     """
 
     name = KEPT
@@ -61,6 +61,10 @@ class ContextWindow(Extension):
             raise DefinitionError(f"ContextWindow(tokens=...) must be an integer >= 1 or None, got {tokens!r:.80}")
         if not isinstance(share, int | float) or not 0 < share < 1:
             raise DefinitionError(f"ContextWindow(share=...) must be between 0 and 1, got {share!r:.80}")
+        if not isinstance(summary_model, str | None) and not hasattr(summary_model, "ask"):
+            raise DefinitionError(
+                f"ContextWindow(summary_model=...) must be a model or its name, got {summary_model!r:.80}"
+            )
         self.tokens = tokens
         self.share = share
         self.summary_model = summary_model

@@ -534,7 +534,9 @@ def test_the_users_own_tool_of_that_name_is_kept(world):
     assert "search_conversation" not in model.requests[-1].tools
 
 
-@pytest.mark.parametrize("setting", [{"tokens": 0}, {"tokens": True}, {"share": 0}, {"share": 1.5}, {"share": "x"}])
+@pytest.mark.parametrize(
+    "setting", [{"tokens": 0}, {"tokens": True}, {"share": 0}, {"share": 1.5}, {"share": "x"}, {"summary_model": 7}]
+)
 def test_settings_are_checked(setting):
     with pytest.raises(DefinitionError, match=r"^ContextWindow\(\w+=\.\.\.\) must be"):
         ContextWindow(**setting)
