@@ -103,7 +103,7 @@ class Skills(Extension):
         if (skill := self.skills.get(name)) is None:
             hint = suggest(name, self.skills, then=f"Skills: {', '.join(self.skills) or 'none'}.")
             raise ToolError(f"there is no skill {name[:MAX_SKILL_NAME_CHARS]!r}. {hint}")
-        path = _BODY if file is None else posixpath.normpath(file)
+        path = posixpath.normpath(file) if file else _BODY
         try:
             paths = _list_files(skill.folder)
             contents = _read_files(skill.folder, [one for one in paths if one == path or skill.locked is not None])
@@ -116,7 +116,7 @@ class Skills(Extension):
         if path not in contents:
             hint = suggest(path, paths, then=f"Files: {', '.join(paths)}")
             raise ToolError(f"the skill {name!r} has no file {path[:200]!r}. {hint}")
-        if file is not None:
+        if file:
             return text
         others = ", ".join(other for other in paths if other != path)
         return _split(text)[1] + (f"\n\nFiles of this skill: {others}" if others else "")

@@ -45,6 +45,11 @@ def read(world, skills, *loads):
     return [message["content"] for message in result.messages if message["role"] == "tool"][: len(loads)]
 
 
+def test_an_empty_file_is_no_file(world, folder):
+    """Models send "" for a parameter that they do not need."""
+    assert read(world, Skills(folder), load("invoices", "")) == ["Number them."]
+
+
 def test_the_instruction_lists_skills_and_the_tool_reads_bodies_and_files(world, folder):
     model = ScriptedModel(load("refunds"), load("refunds", "scripts/refund.py"), load("invoices"), ANSWER)
     result = world.run(JsonAgent(model=model, extensions=[Skills(folder)]), "Refund it.")
