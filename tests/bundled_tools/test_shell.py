@@ -49,9 +49,20 @@ def test_without_write_changes_are_named_and_dropped(root):
     assert sorted(path.name for path in root.rglob("*")) == ["app.py", "data.bin", "notes.txt", "src"]
 
 
+def test_empty_folders_are_there_and_are_kept(root):
+    (root / "empty").mkdir()
+    assert (
+        output_of(root, "ls -d empty; mkdir -p new/inner", write=False) == "empty\n[changes are not kept: new/inner/]"
+    )
+    shown = output_of(root, "mkdir -p new/inner; rmdir empty", write=True)
+    assert shown == "[written: new/inner/]\n[deleted: empty/]"
+    assert (root / "new" / "inner").is_dir()
+    assert not (root / "empty").exists()
+
+
 def test_with_write_changes_are_kept(root):
     shown = output_of(root, "mkdir -p a/b; cp data.bin a/b/; sed -i s/tea/mate/ notes.txt; rm -r src", write=True)
-    assert "[deleted: src/app.py]" in shown
+    assert "[deleted: src/app.py, src/]" in shown
     assert (root / "a/b/data.bin").read_bytes() == bytes(range(256))
     assert (root / "notes.txt").read_text() == "mate 2\nmilk 1\nmate 3\n"
     assert not (root / "src").exists()

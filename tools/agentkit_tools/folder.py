@@ -266,7 +266,11 @@ class Folder:
             return sorted(self._scan(at, names), key=lambda entry: (entry.kind != "folder", entry.path))
 
     def walk(self, path: str = ".", max_entries: int = MAX_WALK_ENTRIES) -> Iterator[Entry]:
-        """Yield the files below a folder, folder by folder, each by name; links are not followed.
+        """Yield the files below a folder, as `walk_all` does."""
+        return (entry for entry in self.walk_all(path, max_entries) if entry.kind == "file")
+
+    def walk_all(self, path: str = ".", max_entries: int = MAX_WALK_ENTRIES) -> Iterator[Entry]:
+        """Yield what is below a folder, folder by folder, each by name; links are not followed.
 
         Raises:
             ToolError: There are more than `max_entries` files and folders.
@@ -280,7 +284,7 @@ class Folder:
             seen += len(entries)
             if seen > max_entries:
                 raise ToolError(f"The folder has more than {max_entries:,} files. Name a folder in it.")
-            yield from (entry for entry in entries if entry.kind == "file")
+            yield from entries
             folders = [tuple(entry.path.split("/")) for entry in entries if entry.kind == "folder"]
             waiting.extend(folder for folder in reversed(folders) if len(folder) <= MAX_DEPTH)
 

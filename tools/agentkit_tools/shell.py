@@ -108,12 +108,18 @@ class _Copy:
     files: Any
     contents: dict[str, bytes] = field(default_factory=dict)
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     def fill(self) -> None:
         self.files.mkdir(_WORK, recursive=True)
         free = MAX_BYTES
-        for entry in self.folder.walk():
+        for entry in self.folder.walk_all():
+            if entry.kind == "folder" and len(self.folders) < MAX_FILES:
+                self.files.mkdir(f"{_WORK}/{entry.path}", recursive=True)
+                self.folders.append(entry.path)
+            if entry.kind != "file":
+                continue
             if entry.bytes > min(free, MAX_FILE_BYTES) or len(self.contents) == MAX_FILES:
                 self.left_out.append(entry.path)
                 continue
@@ -128,13 +134,13 @@ class _Copy:
 
     def note_changes(self) -> list[str]:
         """Return a note that names what the script changed."""
-        changed, removed, _ = self._compare()
-        names = [*changed, *removed]
+        changed, made, removed, _ = self._compare()
+        names = [*changed, *(f"{path}/" for path in made), *removed]
         return [f"[changes are not kept: {_list_names(names)}]"] if names else []
 
     def keep_changes(self) -> list[str]:
         """Write what the script changed, and return what was done and what was not possible."""
-        changed, removed, problems = self._compare()
+        changed, made, removed, problems = self._compare()
         written: list[str] = []
         deleted: list[str] = []
         for path, content in changed.items():
@@ -145,10 +151,16 @@ class _Copy:
                 written.append(path)
             except ToolError as error:
                 problems.append(str(error))
+        for path in made:
+            try:
+                with self.folder.open_folder(path, create=True):
+                    written.append(f"{path}/")
+            except ToolError as error:
+                problems.append(str(error))
         for path in removed:
             try:
                 self._delete(path)
-                deleted.append(path)
+                deleted.append(path if path in self.stamps else f"{path}/")
             except ToolError as error:
                 problems.append(str(error))
         notes = [f"[written: {_list_names(written)}]"] if written else []
@@ -156,25 +168,26 @@ class _Copy:
         return notes + [f"[not kept: {problem}]" for problem in problems[:MAX_NAMED]]
 
     def _delete(self, path: str) -> None:
-        """Delete a file that is as it was copied, and the folders that the script removed with it."""
-        if self.folder.read(path, MAX_FILE_BYTES)[1] != self.stamps[path]:
+        """Delete a folder, or a file that is as it was copied."""
+        if path in self.stamps and self.folder.read(path, MAX_FILE_BYTES)[1] != self.stamps[path]:
             raise ToolError(f"{truncate(path)!r} was changed by others in the meantime.")
         self.folder.delete(path)
-        parent = path.rpartition("/")[0]
-        while parent and not self.files.exists(f"{_WORK}/{parent}"):
-            with suppress(ToolError):  # it has files that the script did not see
-                self.folder.delete(parent)
-            parent = parent.rpartition("/")[0]
 
-    def _compare(self) -> tuple[dict[str, bytes], list[str], list[str]]:
-        """Return the files that are new or changed, those that are gone, and why others cannot be kept."""
+    def _compare(self) -> tuple[dict[str, bytes], list[str], list[str], list[str]]:
+        """Return the files that are new or changed, new folders without files, what is gone, and what cannot be kept.
+
+        Of what is gone, a folder comes behind the files and folders in it.
+        """
         changed: dict[str, bytes] = {}
+        made: list[str] = []
         problems: list[str] = []
         seen: set[str] = set()
         free = MAX_BYTES
         for path, kind, size in self._walk():
             seen.add(path)
-            if kind != "file":
+            if kind == "directory":
+                made += [path] if path not in self.folders else []
+            elif kind != "file":
                 problems.append(f"{truncate(path)!r} is a {kind}.")
             elif size > min(MAX_FILE_BYTES, free):
                 problems.append(f"{truncate(path)!r} is too large: {size:,} bytes.")
@@ -183,10 +196,13 @@ class _Copy:
                 if content != self.contents.get(path):
                     changed[path] = content
                     free -= len(content)
-        return changed, [path for path in self.contents if path not in seen], problems
+        parents = {path.rpartition("/")[0] for path in seen}
+        empty = [folder for folder in made if folder not in parents]
+        removed = [path for path in (*self.contents, *reversed(self.folders)) if path not in seen]
+        return changed, empty, removed, problems
 
     def _walk(self) -> Iterator[tuple[str, str, int]]:
-        """Yield path, type and size of what is in the copy; links are not followed."""
+        """Yield path, type and size of what is in the copy, folders among it; links are not followed."""
         waiting = [""]
         while waiting:
             folder = waiting.pop()
@@ -197,8 +213,7 @@ class _Copy:
                 kind = entry["metadata"]["file_type"]
                 if kind == "directory":
                     waiting.append(f"{path}/")
-                else:
-                    yield path, kind, entry["metadata"]["size"]
+                yield path, kind, entry["metadata"]["size"]
 
 
 def _shorten(text: str) -> str:
