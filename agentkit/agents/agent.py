@@ -533,7 +533,9 @@ async def run_program(
         own_instruction=PROGRAM_INSTRUCTION,
         program_of=outer.messages,
     )
-    request = RunRequest(session, model=_NoModel(), tool=run.call.name, outer=outer, state=run.state)
+    request = RunRequest(
+        session, model=_NoModel(), tool=run.call.name, outer=outer, state=run.state, is_dry=outer.is_dry
+    )
     answer: str = await _run_as_tool(programmed, request, query)
     run.inbox.extend(message for message in session.messages[2:] if message["role"] == "user")
     return answer

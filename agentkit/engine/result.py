@@ -19,7 +19,18 @@ from ..core.flow import Event
 from ..core.host import find_versions
 from ..core.lazy_names import display_with
 from ..core.masking import mask
-from ..core.messages import Label, Message, ToolCall, Usage, assistant, calls_of, join_labels, label_of
+from ..core.messages import (
+    Label,
+    Message,
+    ToolCall,
+    Usage,
+    assistant,
+    calls_of,
+    join_labels,
+    label_of,
+    remove_delimiters,
+    text_of,
+)
 from ..tools.arguments.fixes import Repair
 from ..tools.execution.call import NOT_RUN, BoundCall, ToolResult
 from ..tools.execution.call_tools import ToolFinished, ToolStarted
@@ -82,6 +93,13 @@ class Note:
     text: str
     level: str
     place: int
+
+
+def _list_planned(messages: Sequence[Message]) -> list[ToolCall]:
+    """Return the calls in the conversation of a program that were not made."""
+    results = (message for message in messages if message["role"] == "tool")
+    not_made = {entry["tool_call_id"] for entry in results if remove_delimiters(text_of(entry)) == NOT_RUN}
+    return [call for message in messages for call in calls_of(message) if call.id in not_made]
 
 
 @dataclass(eq=False)
@@ -263,11 +281,17 @@ class Result(Generic[T]):
 
     @property
     def planned(self) -> tuple[ToolCall, ...]:
-        """The calls that a dry run (`dry_run=True`) did not make, in the order of the model."""
-        written = [call.id for message in self.messages for call in calls_of(message)]
-        places = {identity: place for place, identity in enumerate(written)}
-        found = (result.call for result in self.calls if result.value is NOT_RUN)
-        return tuple(sorted(found, key=lambda call: places.get(call.id, len(places))))
+        """The calls that a dry run (`dry_run=True`) did not make, in the order of the model; those of programs, too."""
+        not_made = {
+            result.call.id for result in self.calls if isinstance(result.value, str) and result.value == NOT_RUN
+        }
+        found: list[ToolCall] = []
+        for call in (call for message in self.messages for call in calls_of(message)):
+            if call.id in self.trace.inner:
+                found += _list_planned(self.trace.inner[call.id].messages)
+            elif call.id in not_made:
+                found.append(call)
+        return tuple(found)
 
     @property
     def text(self) -> str:

@@ -20,6 +20,7 @@ from ..core.pending import Pending
 from ..tools.execution.call import NOT_RUN, BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
+from ..tools.roles import runs_program
 from .pending import (
     NO_RESPONDENT,
     ApprovalAsked,
@@ -210,8 +211,9 @@ def _find_reason(bound: BoundCall) -> str:
 def dry_run(keeping: Container[str] = ()) -> Policy:
     """Make the calls of tools with `effect="read"`; the result of every other one is `NOT_RUN`.
 
-    A tool without a declared effect counts as one that writes, and so does an agent that is a tool.  No person is asked
-    about a call that is not made.  Place the policy next to the loop, so that the others see what it leaves.
+    A tool without a declared effect counts as one that writes, and so does an agent that is a tool.  A program runs,
+    and the same holds for the calls in it.  No person is asked about a call that is not made.  Place the policy next to
+    the loop, so that the others see what it leaves.
 
     Args:
         keeping: Names of tools whose calls are made all the same, such as those of hand-overs.
@@ -225,8 +227,10 @@ def dry_run(keeping: Container[str] = ()) -> Policy:
 
 
 def _plan(bound: BoundCall) -> BoundCall:
-    """Return the call as it is if it reads, answers or cannot run; else one with no effect."""
+    """Return the call as it is if it reads, answers, runs a program or cannot run; else one with no effect."""
     if bound.tool is None or bound.problem is not None or bound.is_answer or bound.tool.effect == "read":
+        return bound
+    if runs_program(bound.tool):
         return bound
     harmless = JsonTool(bound.tool, effect="read", egress=False, isolate=None, retries=0)
     return bound.change(tool=harmless, run=lambda: NOT_RUN, is_stored=True)

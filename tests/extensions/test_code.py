@@ -608,3 +608,25 @@ def test_untrusted_values_that_a_program_read_are_not_trusted_in_a_call(world, s
     result = world.run(asked, "Write to bob@home.example.")
     assert [entry["to"] for entry in sent] == ["bob@home.example"]
     assert result.label.is_untrusted
+
+
+def test_in_a_dry_run_a_program_reads_and_its_other_calls_are_listed(world):
+    made = []
+
+    @tool(effect="read")
+    def look(place: str) -> str:
+        """Looks."""
+        made.append(place)
+        return f"a file in {place}"
+
+    @tool(effect="danger")
+    def erase(path: str) -> str:
+        """Erases."""
+        made.append(path)
+        return "erased"
+
+    agent = agent_of('print(erase(path=look(place="home")))', tools=[look, erase])
+    result = world.run(agent, "Tidy up", dry_run=True)
+    assert made == ["home"]
+    assert [(entry.name, entry.arguments) for entry in result.planned] == [("erase", '{"path": "a file in home"}')]
+    assert shown(result) == ["Not run (dry run)"]

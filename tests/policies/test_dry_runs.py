@@ -1,5 +1,7 @@
 """A dry run: what reads is done, the rest is listed."""
 
+import pickle
+
 import pytest
 
 from agentkit import DefinitionError, InputRequired, JsonAgent, Paused, Question, RunError, tool
@@ -59,6 +61,7 @@ def test_reads_are_made_and_everything_else_is_listed(world):
     ]
     read = [message["content"] for message in result.messages if message["role"] == "tool"]
     assert read == ["a.txt", *["Not run (dry run)"] * 3, "The answer was given."]
+    assert pickle.loads(pickle.dumps(result)).planned == result.planned
     assert result.answer == "done"
     assert not any(entry.error for entry in result.calls)
 
