@@ -23,6 +23,12 @@ def read_clock(zone: datetime.tzinfo | None) -> datetime.datetime:
         ("Tokyo", "2025-01-01T07:30:15+09:00 (Wednesday, Asia/Tokyo)"),
         (" new york ", "2024-12-31T17:30:15-05:00 (Tuesday, America/New_York)"),
         ("America/New York", "2024-12-31T17:30:15-05:00 (Tuesday, America/New_York)"),
+        ("UTC+2", "2025-01-01T00:30:15+02:00 (Wednesday, UTC+02:00)"),
+        ("GMT+2", "2025-01-01T00:30:15+02:00 (Wednesday, UTC+02:00)"),
+        ("gmt -3:30", "2024-12-31T19:00:15-03:30 (Tuesday, UTC-03:30)"),
+        ("+0530", "2025-01-01T04:00:15+05:30 (Wednesday, UTC+05:30)"),
+        ("Etc/GMT+2", "2024-12-31T20:30:15-02:00 (Tuesday, Etc/GMT+2)"),
+        ("GMT+0", "2024-12-31T22:30:15+00:00 (Tuesday, UTC)"),
         ("Istanbul", "2025-01-01T01:30:15+03:00 (Wednesday, Europe/Istanbul)"),
     ],
 )

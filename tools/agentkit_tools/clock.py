@@ -2,6 +2,7 @@
 
 import calendar
 import datetime
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,6 +17,8 @@ from .declarations import declare
 ReadClock: TypeAlias = Callable[[datetime.tzinfo | None], datetime.datetime]
 """Returns the time in a zone; None is the zone of this computer."""
 Zones: TypeAlias = dict[str, list[str]]
+_OFFSET = re.compile(r"(?:UTC|GMT)?\s?([+\u2212-])(0?\d|1[0-4])(?::?([0-5]\d))?", re.IGNORECASE)
+"""How people write an offset from UTC.  The IANA names Etc/GMT+2 and GMT+2 mean the opposite: two hours behind it."""
 
 
 def _read_clock(zone: datetime.tzinfo | None) -> datetime.datetime:
@@ -50,7 +53,7 @@ def current_time(timezone: str = "UTC") -> LocalTime:
     """Get the current date, time and weekday in a time zone.
 
     Args:
-        timezone: An IANA name such as "Europe/Paris", or a city with its own zone, such as "Tokyo".
+        timezone: An IANA name such as "Europe/Paris", a city with its own zone, such as "Tokyo", or "UTC+2".
 
     Returns:
         The local time with its offset from UTC, the weekday and the zone's name.
@@ -65,6 +68,11 @@ def tell_time(
     timezone: str, read_clock: ReadClock = _read_clock, index_zones: Callable[[], Zones] | None = None
 ) -> LocalTime:
     """Do `current_time` by a clock, with the zones of this computer or those that `index_zones` returns."""
+    if offset := _OFFSET.fullmatch(timezone.strip()):
+        ahead = datetime.timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+        zone = datetime.timezone(-ahead if offset[1] in "-\u2212" else ahead)
+        moment = read_clock(zone)
+        return LocalTime(moment.isoformat(timespec="seconds"), _name_weekday(moment), str(zone))
     name = _find_zone(timezone, read_clock(datetime.UTC), index_zones or _index_zones)
     moment = read_clock(datetime.UTC if name == "UTC" else ZoneInfo(name))
     return LocalTime(moment.isoformat(timespec="seconds"), _name_weekday(moment), name)
