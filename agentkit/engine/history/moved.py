@@ -16,7 +16,7 @@ from itertools import islice
 from ...core.errors import ModelError
 from ...core.flow import WarningEvent
 from ...core.messages import Message, calls_of, change_delimited, remove_delimiters, text_of, user
-from ...tools.ranking import list_stems
+from ...tools.ranking import MAX_SEARCH_CHARS, list_stems
 from .size import RunningSize, count_characters
 
 MIN_MOVED_CHARS = 300
@@ -301,6 +301,8 @@ def tell(messages: Sequence[Message], room: float) -> str:
 
 
 MAX_PASSAGE_CHARS = 300
+MAX_SEARCHED_WORDS = 200
+"""Words of a query that are looked up, each in every text."""
 _MAX_OCCURRENCES = 50
 _INNER_SHARE = 0.5
 """How much a part of a word counts, such as `tea` in `steam` or `3` in `23`, of what the word by itself does."""
@@ -318,9 +320,11 @@ class Passage:
 def find_passages(texts: Mapping[str, str], query: str, limit: int) -> list[Passage]:
     """Return at most `limit` passages with words of a query, the best first; of equal ones, the last of `texts`.
 
-    A rare word counts more than one that is in many of the texts, and a text counts by the words that it has.
+    A rare word counts more than one that is in many of the texts, and a text counts by the words that it has.  Only the
+    first words of a long query count.
     """
-    words = [*dict.fromkeys(list_stems(query))] or query.lower().split()
+    words = [*dict.fromkeys(list_stems(query[:MAX_SEARCH_CHARS]))] or query[:MAX_SEARCH_CHARS].lower().split()
+    words = words[:MAX_SEARCHED_WORDS]
     lower = {key: text.lower() for key, text in texts.items()}
     weights: dict[str, dict[str, float]] = {}
     for word in words:
