@@ -37,6 +37,18 @@ def test_a_long_answer_states_its_parts(api):
     assert api.tool.call({"url": f"{api.url}/long", "pick": "items.499"}) == "x" * 100
 
 
+def test_a_key_with_dots_is_picked(api):
+    """The versions of a package are such keys, in the registries of npm and PyPI."""
+    api.answer("/package", json.dumps({"versions": {"1.10.0": {"size": 7}, "1": {"10": 8}}, "a": {"b": 1}, "a.c": 2}))
+
+    def pick(path):
+        return api.tool.call({"url": f"{api.url}/package", "pick": path})
+
+    assert [pick(path) for path in ("versions.1.10.0.size", "versions.1.10", "a.b", "a.c")] == [7, 8, 1, 2]
+    with pytest.raises(ToolError, match=r"versions has no '2'\. It has the keys 1\.10\.0, 1\."):
+        pick("versions.2.0.0")
+
+
 @pytest.mark.parametrize(
     ("pick", "problem"),
     [

@@ -14,6 +14,8 @@ from agentkit.tools import truncate
 MAX_JSON_CHARS = 12_000
 """Characters of JSON that are shown at once."""
 MAX_KEYS = 30
+MAX_KEY_PARTS = 8
+"""Parts of a key with dots, in a path."""
 _ORIGIN = re.compile(r"(https?)://([\w.-]+|\[[0-9a-fA-F:.]+\])(:[1-9]\d{0,4})?/?")
 
 
@@ -86,8 +88,16 @@ def _to_origin(host: str) -> str:
 
 
 def _pick(value: Any, path: str) -> Any:
-    """Return the part of a value at a path of keys and indexes."""
-    for at, name in enumerate(names := [name for name in path.split(".") if name]):
+    """Return the part of a value at a path of keys and indexes; a key may have dots in it, as a version does."""
+    names = [name for name in path.split(".") if name]
+    at = 0
+    while at < len(names):
+        name = names[at]
+        end = at + 1
+        if isinstance(value, dict):
+            ends = range(min(at + MAX_KEY_PARTS, len(names)), at, -1)
+            end = next((other for other in ends if ".".join(names[at:other]) in value), end)
+            name = ".".join(names[at:end])
         if isinstance(value, dict) and name in value:
             value = value[name]
         elif isinstance(value, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(value):
@@ -95,6 +105,7 @@ def _pick(value: Any, path: str) -> Any:
         else:
             where = ".".join(names[:at]) or "the answer"
             raise ToolError(f"pick: {truncate(where)} has no {truncate(name)!r}. It has {_describe_parts(value)}.")
+        at = end
     return value
 
 
