@@ -175,6 +175,14 @@ class TestReading:
         with pytest.raises(ToolError, match=r"'photo\.png' is not text but image/png, 105 bytes"):
             use("read_file", path="photo.png")
 
+    def test_a_damaged_pdf_writes_nothing_to_the_terminal(self):
+        code = (
+            "from agentkit import ToolError\nfrom agentkit_tools.pdf import read_pdf\n"
+            "try: read_pdf(b'%PDF-1.4 damaged', 'a.pdf', 20, 'read_file')\nexcept ToolError as error: print(error)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == ("a.pdf is not a readable PDF (PdfStreamError).\n", "")
+
     def test_a_pdf_is_read_as_text(self, use, root):
         (root / "invoice.pdf").write_text(make_pdf("Invoice 4711"))
         assert use("read_file", path="invoice.pdf") == "     1\t[Page 1 of 1]\n     2\t\n     3\tInvoice 4711"

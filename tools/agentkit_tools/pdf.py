@@ -1,12 +1,15 @@
 """The text of a PDF, for pages from the web and for files."""
 
 import io
+import logging
 import time
 
 from agentkit import ToolError
 from agentkit.tools import run_within
 
 MAX_PDF_PAGES = 500
+_SILENT = logging.NullHandler()
+"""Keeps the warnings of pypdf from the terminal of a program that has not set up logging."""
 
 
 def is_pdf(content: bytes) -> bool:
@@ -32,6 +35,7 @@ def read_pdf(content: bytes, shown: str, seconds: float, tool: str) -> str:
         from pypdf.errors import FileNotDecryptedError
     except ImportError:
         raise ImportError(f"{tool} needs the package pypdf for a PDF: pip install pypdf") from None
+    logging.getLogger("pypdf").addHandler(_SILENT)
     end = time.monotonic() + seconds
 
     def read() -> str:
