@@ -100,6 +100,8 @@ class TestSteps:
         assert outcome.usage.input_tokens == result.usage.input_tokens == 3000
         models = {one.name: one.cost for one in costs(tmp_path / "runs.db") if one.kind == "model"}
         assert models["openai/gpt-4o-mini (batch)"] == pytest.approx(models["openai/gpt-4o-mini"] / 2)
+        tools = {one.name: one.calls for one in costs(tmp_path / "runs.db") if one.kind == "tool"}
+        assert tools == {"look": 4, "(answer)": 0}
 
     def test_runs_of_other_lengths_do_not_wait_for_each_other_for_ever(self, server, base, tmp_path):
         def some(body):

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
 from ...core.messages import Usage
-from ..records import RunEntry, Step, StepBegun, StepEnded, fold
+from ..records import MAP_ORIGIN, RunEntry, Step, StepBegun, StepEnded, fold
 from .connections import opened_store
 from .maintenance import DEFAULT_PATH
 from .store import RUNS_PER_QUERY, Place, Store, reading
@@ -90,7 +90,7 @@ def costs(store: Place = DEFAULT_PATH) -> list[CostSum]:
         users = {key: _user_in(name) for name, key in opened.names().items()}
         for entry, steps in _read_steps(opened):
             with reading(opened, f"run {entry.id}"):
-                _add_run(of, entry.id, users.get(entry.conversation, ""), steps)
+                _add_run(of, entry, users.get(entry.conversation, ""), steps)
     order = {"user": 0, "tool": 1, "model": 2}
     return sorted(sums.values(), key=lambda one: (order[one.kind], -one.cost, -one.requests, one.name))
 
@@ -105,11 +105,11 @@ def _read_steps(store: Store) -> Iterator[tuple[RunEntry, list[Step]]]:
             yield entry, [*stored.steps[entry.id].values()]
 
 
-def _add_run(of: Any, run: str, user: str, steps: list[Step]) -> None:
+def _add_run(of: Any, entry: RunEntry, user: str, steps: list[Step]) -> None:
     called: dict[int, list[str]] = {}
-    asked = {step.step for step in steps if not step.call}
+    run = entry.id
     for step in steps:
-        if step.call and step.step in asked:  # else it is a batch of a map
+        if step.call and entry.origin != MAP_ORIGIN:  # the steps of a map are batches
             called.setdefault(step.step, []).append(step.name)
             row = of("tool", step.name)
             row.note(run)

@@ -14,7 +14,7 @@ from paying import Priced, agent_of, look
 from stores import in_databases
 from waiting import wait_until
 
-from agentkit import DefinitionError, JsonAgent, LimitExceeded, Quota, RunError
+from agentkit import CodeMode, DefinitionError, JsonAgent, LimitExceeded, Quota, RunError
 from agentkit.cli import main
 from agentkit.journal import costs
 from agentkit.policies.quota import Account
@@ -211,6 +211,13 @@ class TestCosts:
         assert (looked.runs, looked.calls, looked.requests) == (2, 4, 4)
         assert looked.cost + found["tool", "(answer)"].cost == pytest.approx(model.spent)
         assert found["user", ""].requests == 1
+
+    @in_databases
+    def test_a_call_in_a_program_is_a_call_of_its_tool(self, world, path):
+        model = ScriptedModel(call("run_code", code="look()\nlook()"), answer("done"))
+        world.run(JsonAgent(look, model=model, journal=path, extensions=[CodeMode()]), "Go")
+        found = {one.name: (one.runs, one.calls, one.requests) for one in costs(path) if one.kind == "tool"}
+        assert found == {"run_code": (1, 1, 1), "look": (1, 2, 0), "(answer)": (1, 0, 1)}
 
     def test_the_command_prints_them(self, file):
         agent_of(file, Priced(looks=1)).run("Go")
