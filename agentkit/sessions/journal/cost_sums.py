@@ -1,7 +1,7 @@
 """What the runs of a journal cost, by user, by tool and by model."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
@@ -24,7 +24,8 @@ class CostSum:
     Attributes:
         kind: "user", "tool" or "model".
         name: A user is the owner of the quota, else the part of the conversation's name before the first "/" (the user
-            of a page), else "".  The replies without tool calls have a tool of their own, "(answer)".
+            of a page), else "".  An agent inside a call has the user of the enclosing run.  The replies without tool
+            calls have a tool of their own, "(answer)".
         runs: The runs that it has a part in, those of agents inside calls included.
         calls: The tool calls.
         seconds: The time of the tool calls.
@@ -88,21 +89,32 @@ def costs(store: Place = DEFAULT_PATH) -> list[CostSum]:
 
     with opened_store(store, must_exist=True) as opened:
         users = {key: _user_in(name) for name, key in opened.names().items()}
-        for entry, steps in _read_steps(opened):
+        entries = {entry.id: entry for entry in opened.runs()}
+        for entry, steps in _read_steps(opened, entries.values()):
             with reading(opened, f"run {entry.id}"):
-                _add_run(of, entry, users.get(entry.conversation, ""), steps)
+                _add_run(of, entry, users.get(_find_outermost(entry, entries).conversation, ""), steps)
     order = {"user": 0, "tool": 1, "model": 2}
     return sorted(sums.values(), key=lambda one: (order[one.kind], -one.cost, -one.requests, one.name))
 
 
-def _read_steps(store: Store) -> Iterator[tuple[RunEntry, list[Step]]]:
+def _read_steps(store: Store, entries: Iterable[RunEntry]) -> Iterator[tuple[RunEntry, list[Step]]]:
     """Yield the sound runs with their steps."""
-    entries = [entry for entry in store.runs() if not entry.damage]
-    for start in range(0, len(entries), RUNS_PER_QUERY):
-        some = entries[start : start + RUNS_PER_QUERY]
+    sound = [entry for entry in entries if not entry.damage]
+    for start in range(0, len(sound), RUNS_PER_QUERY):
+        some = sound[start : start + RUNS_PER_QUERY]
         stored = fold(store.records(*some, kinds=(StepBegun, StepEnded)))
         for entry in some:
             yield entry, [*stored.steps[entry.id].values()]
+
+
+def _find_outermost(entry: RunEntry, entries: Mapping[str, RunEntry]) -> RunEntry:
+    """Return the run that a run is inside of, by its calls; the run itself if it is in none."""
+    seen = set[str]()
+    while entry.id not in seen:  # else the journal is damaged
+        seen.add(entry.id)
+        outer, slash, _ = str(entry.origin or "").partition("/")
+        entry = entries.get(outer, entry) if slash else entry
+    return entry
 
 
 def _add_run(of: Any, entry: RunEntry, user: str, steps: list[Step]) -> None:

@@ -14,7 +14,7 @@ from paying import Priced, agent_of, look
 from stores import in_databases
 from waiting import wait_until
 
-from agentkit import CodeMode, DefinitionError, JsonAgent, LimitExceeded, Quota, RunError
+from agentkit import CodeMode, DefinitionError, JsonAgent, LimitExceeded, Quota, RunError, Session
 from agentkit.cli import main
 from agentkit.journal import costs
 from agentkit.policies.quota import Account
@@ -211,6 +211,14 @@ class TestCosts:
         assert (looked.runs, looked.calls, looked.requests) == (2, 4, 4)
         assert looked.cost + found["tool", "(answer)"].cost == pytest.approx(model.spent)
         assert found["user", ""].requests == 1
+
+    @in_databases
+    def test_an_agent_inside_a_call_has_the_user_of_the_enclosing_run(self, world, path):
+        helper = JsonAgent(look, model=ScriptedModel(call("look"), answer("found")), memory=False)
+        model = ScriptedModel(call("help", query="Go"), answer("done"))
+        agent = JsonAgent(helper.as_tool("help", "Helps."), model=model, memory=False)
+        world.run(agent, "Go", session=Session.open("ada/1", path))
+        assert {one.name: one.requests for one in costs(path) if one.kind == "user"} == {"ada": 4}
 
     @in_databases
     def test_a_call_in_a_program_is_a_call_of_its_tool(self, world, path):
