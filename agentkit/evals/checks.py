@@ -119,7 +119,7 @@ def _read_calls(attempt: Attempt, messages: Sequence[Message]) -> Iterator[MadeC
                 bound = tools.bind(ToolCall(call["id"], name, text))
                 if bound.problem is not None:
                     continue
-                typed = to_jsonable_python(getattr(bound.run, "keywords", {}), fallback=str)
+                typed = to_data(getattr(bound.run, "keywords", {}))
             if name != FINAL and not str(results.get(call["id"], "")).startswith(UNKNOWN_TOOL):
                 yield MadeCall(name, json.loads(text), typed)
             if messages is attempt.messages:
@@ -129,7 +129,14 @@ def _read_calls(attempt: Attempt, messages: Sequence[Message]) -> Iterator[MadeC
 def _to_text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(to_jsonable_python(value, fallback=str), ensure_ascii=False)
+    return json.dumps(to_data(value), ensure_ascii=False)
+
+
+def to_data(value: Any) -> Any:
+    """Return a value as JSON data: bytes as text, in base64 where they are not UTF-8."""
+    with suppress(ValueError):
+        return to_jsonable_python(value, fallback=str)
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
 
 
 def _show(value: Any) -> str:
@@ -141,7 +148,8 @@ def is_equal(value: Any, expected: Any) -> bool:
     if isinstance(value, bool) or isinstance(expected, bool):
         return value is expected
     if isinstance(value, int | float) and isinstance(expected, int | float):
-        return math.isclose(value, expected, rel_tol=1e-9)
+        with suppress(OverflowError):  # an integer that is greater than any float
+            return math.isclose(value, expected, rel_tol=1e-9)
     if isinstance(value, str) and isinstance(expected, str):
         return value.strip() == expected.strip()
     if isinstance(value, Mapping) and isinstance(expected, Mapping):
@@ -163,9 +171,14 @@ def is_answer_equal(value: Any, expected: Any) -> bool:
 def find_mismatch(value: Any, expected: Any) -> str:
     """Return in which way a value is not the expected one; "" if it is."""
     wanted = expected if isinstance(expected, Mapping) else {"equals": expected}
-    return next(
-        (text for key, each in wanted.items() if key in MISMATCHES and (text := MISMATCHES[key](value, each))), ""
-    )
+    for key, each in wanted.items():
+        try:
+            text = MISMATCHES[key](value, each) if key in MISMATCHES else ""
+        except Exception as error:  # what cannot be checked fails its trial, and no other
+            text = f"{key} cannot be checked: {type(error).__name__}: {error}"
+        if text:
+            return text
+    return ""
 
 
 def _differs(value: Any, expected: Any) -> str:
@@ -192,7 +205,7 @@ def _fits_schema(value: Any, schema: Mapping[str, Any]) -> str:
     import jsonschema
 
     validator = jsonschema.Draft202012Validator(schema)
-    plain = to_jsonable_python(value, fallback=str)
+    plain = to_data(value)
     if validator.is_valid(plain):
         return ""
     with suppress(ValueError, RecursionError):
@@ -288,11 +301,12 @@ async def call_judge(judge: Callable[..., Any], attempt: Attempt) -> str:
             verdict = await judge(*given)
         else:
             verdict = await run_in_thread(partial(judge, *given))
+        is_accepted = verdict is None or bool(verdict)
     except (ValueError, AssertionError) as error:
         return str(error) or type(error).__name__
     except Exception as error:  # a mistake of the judge fails its trial, and no other
         return f"{getattr(judge, '__name__', 'the judge')} failed: {type(error).__name__}: {error}"
-    return "" if verdict is None or verdict else f"{getattr(judge, '__name__', 'the judge')} returned {verdict!r:.60}"
+    return "" if is_accepted else f"{getattr(judge, '__name__', 'the judge')} returned {verdict!r:.60}"
 
 
 async def list_failures(attempt: Attempt, ask_judge: Callable[[str, Any], Any]) -> list[str]:
@@ -310,7 +324,7 @@ async def list_failures(attempt: Attempt, ask_judge: Callable[[str, Any], Any]) 
     expected = case.answer
     if attempt.error or expected is ANY_ANSWER:
         return found
-    wrong = [find_mismatch(to_jsonable_python(attempt.answer, fallback=str), expected)]
+    wrong = [find_mismatch(to_data(attempt.answer), expected)]
     if isinstance(expected, Mapping):
         if "judge" in expected:
             wrong.append(await call_judge(expected["judge"], attempt))

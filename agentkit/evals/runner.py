@@ -43,7 +43,7 @@ from ..extend import (
     suggest,
 )
 from .cases import DEFAULT_TURNS, Case, list_cases, placed, read_cases
-from .checks import Attempt, list_failures
+from .checks import Attempt, list_failures, to_data
 from .journal import StoredEvaluation, opened_evaluation, with_results
 from .report import EvalReport, Trial
 
@@ -237,7 +237,7 @@ class _Evaluation:
         trial = replace(
             planned.blank,
             failures=failures,
-            answer=to_jsonable_python(attempt.answer, fallback=str),
+            answer=to_data(attempt.answer),
             error=attempt.error,
             usage=attempt.usage,
             steps=attempt.steps,

@@ -2,7 +2,7 @@
 
 import pytest
 from evaluated_shop import RIGHT, TEA, make_agent, scripted
-from pydantic import BaseModel
+from pydantic import Base64Bytes, BaseModel
 
 from agentkit import DefinitionError, JsonAgent
 from agentkit.evals import evaluate
@@ -90,11 +90,24 @@ def quote_agent(**fields):
         ("tea", {"schema": {"type": "string", "maxLength": 3}}, ""),
         ("tea", {"schema": {"type": "number"}}, "answer: expected a value of the schema: $: 'tea' is not of type"),
         ("tea", {"equals": "tea"}, ""),
+        pytest.param("9" * 400, 1.0, "answer: expected 1.0, got ", id="huge and another"),
+        pytest.param("9" * 400, int("9" * 400), "", id="huge"),
+        ("tea", {"schema": {"$ref": "#/$defs/tea"}}, "answer: schema cannot be checked: "),
     ],
 )
 def test_an_answer_is_a_value_or_what_must_hold_for_it(text, expected, message):
     found = failures_of(make_agent(answer(text)), {"answer": expected})
     assert (found == []) if not message else found[0].startswith(message)
+
+
+def test_bytes_that_are_no_text_are_compared_in_base64():
+    def put(data: Base64Bytes) -> str:
+        """Put."""
+        return "done"
+
+    for expected in ("/w==", {"pattern": "^/"}):
+        agent = JsonAgent(put, model=ScriptedModel(call("put", data="/w=="), answer("Done.")))
+        assert failures_of(agent, {"calls": [{"put": {"data": expected}}]}) == []
 
 
 def test_a_typed_answer_is_compared_as_data():
@@ -119,6 +132,11 @@ def raises(value):
     raise ValueError("it names no shop")
 
 
+class Undecided:
+    def __bool__(self):
+        raise ValueError("neither")
+
+
 def is_wrong(value):
     return value.no_such_attribute
 
@@ -132,6 +150,7 @@ def is_wrong(value):
         (lambda value: "euros" in value, ""),
         (is_short, "answer: is_short returned False, got "),
         (raises, "answer: it names no shop, got "),
+        (lambda value: Undecided(), "answer: neither, got "),
     ],
 )
 def test_a_judge_function_gets_the_answer_and_the_attempt(judge, message):
