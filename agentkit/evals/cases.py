@@ -156,7 +156,10 @@ def read_cases(path: str | os.PathLike[str]) -> list[Case]:
             raise DefinitionError("expected a file .yaml, .yml or .json, or file.py:NAME")
         if not Path(text).exists():
             raise DefinitionError("no such file. Write the cases there, or name another file.")
-        content = Path(text).read_text(encoding="utf-8-sig")
+        try:
+            content = Path(text).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise DefinitionError(f"it is no UTF-8: {error}. Save it in this encoding.") from None
         return list_cases(_parse_json(content) if text.endswith(".json") else _parse_yaml(content), Path(text).parent)
 
 

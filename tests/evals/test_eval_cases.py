@@ -118,10 +118,11 @@ def test_an_error_names_the_file_the_case_the_key_and_the_remedy(tmp_path, text,
         ("cases.txt", "expected a file .yaml, .yml or .json, or file.py:NAME"),
         ("cases.py", r"which list of it\? Write .*cases.py:CASES"),
         ("cases.json", "it is no JSON: Expecting value"),
+        ("latin.yaml", "latin.yaml: it is no UTF-8: .*. Save it in this encoding."),
     ],
 )
 def test_a_file_of_another_kind_is_refused(tmp_path, name, message):
-    (tmp_path / name).write_text("?")
+    (tmp_path / name).write_text("- query: Zürich?" if name == "latin.yaml" else "?", encoding="latin-1")
     with pytest.raises(DefinitionError, match=message):
         read_cases(tmp_path / name)
 
