@@ -71,7 +71,7 @@ def check_case(request: pytest.FixtureRequest) -> CheckCase:
     marker = request.node.get_closest_marker("eval_cases")
     if marker is None or not marker.kwargs.get("recorded"):
         return CheckCase({})
-    folder = request.path.parent / "recordings" / request.path.stem
+    folder = request.path.parent / "recordings" / request.path.stem / request.function.__qualname__
     return CheckCase({"record" if request.config.getoption(RECORD_OPTION) else "replay": folder})
 
 

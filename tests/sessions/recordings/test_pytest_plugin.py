@@ -7,6 +7,7 @@ import pytest
 import yaml  # noqa: F401 - pytester would import it anew in each run, which its part in C does not survive
 
 pytest_plugins = "pytester"
+pytest.importorskip("yaml")  # a run inside this process forgets what it imports, and yaml cannot be imported twice
 
 TEST = """
 import asyncio
@@ -98,6 +99,11 @@ def agent():
 def test_shop(case, check_case):
     assert check_case(agent(), case)[0].case == case.name
 """
+OTHER_TEST_OF_CASES = """
+@pytest.mark.eval_cases("cases.yaml", recorded=True)
+def test_other(case, check_case):
+    check_case(JsonAgent(price_of, model=ScriptedModel(answer("4.25 euros"))), case)
+"""
 REPLIES = 'call("price_of", item="tea"), answer("3.50 euros")'
 
 
@@ -119,9 +125,18 @@ def test_each_case_of_a_file_is_a_test_and_says_what_is_wrong(pytester):
 def test_the_runs_of_cases_are_recorded_when_asked_and_replayed_otherwise(pytester):
     write_cases(pytester, more=", recorded=True")
     pytester.runpytest(*PLUGIN, "--record-runs").assert_outcomes(passed=1, failed=1)
-    assert len(list(pytester.path.joinpath("recordings", "test_shop").iterdir())) == 2
+    assert len(list(pytester.path.joinpath("recordings", "test_shop", "test_shop").iterdir())) == 2
     write_cases(pytester, "ValueError('a model was asked')", ", recorded=True")
     pytester.runpytest(*PLUGIN).assert_outcomes(passed=1, failed=1)
+
+
+def test_tests_of_the_same_cases_have_recordings_of_their_own(pytester):
+    write_cases(pytester, more=", recorded=True")
+    with pytester.path.joinpath("test_shop.py").open("a") as file:
+        file.write(OTHER_TEST_OF_CASES)
+    verdicts = ["*test_shop?tea? PASSED*", "*test_shop?coffee? FAILED*", "*test_other?tea? FAILED*"]
+    pytester.runpytest(*PLUGIN, "-v", "--record-runs").stdout.fnmatch_lines(verdicts)
+    pytester.runpytest(*PLUGIN, "-v").stdout.fnmatch_lines(verdicts)
 
 
 def test_a_marker_with_a_wrong_file_or_without_the_argument_is_an_error(pytester):
