@@ -296,7 +296,7 @@ class _Program:
         self.hidden = [*kept["hidden"], *self.hidden]
         self.outcomes = {**kept.get("outcomes", {}), **self.outcomes}
         self.printed = [one["program"]["printed"] for one in self.session.messages if "program" in one]
-        self.size = sum(map(len, self.printed))
+        self.size = kept.get("size", sum(map(len, self.printed)))
         self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits).__enter__()
         return self.worker.load_snapshot(
             zlib.decompress(base64.b64decode(kept["snapshot"])), print_callback=self._print
@@ -332,6 +332,7 @@ class _Program:
         kept = {
             "snapshot": _encode(step.dump()) if self.is_journaled else "",
             "printed": "".join(self.fresh),
+            "size": self.size,
             "made": self.made,
             "awaits": {**self.awaits},
             "turn": self.turn,

@@ -391,6 +391,15 @@ def test_another_process_continues_a_program_from_its_snapshot(world, tmp_path, 
     assert text in rest
 
 
+def test_a_program_that_continues_reads_how_much_it_printed_before(world, tmp_path):
+    with pytest.raises(Paused) as pause:
+        world.run(paying(tmp_path / "runs.db", "print('x' * 30)\n" + PAY, log=[], mode=CodeMode(output=10)), "go")
+    again = paying(tmp_path / "runs.db", log=[], mode=CodeMode(output=10))
+    result = resume(world, again, runs(tmp_path / "runs.db")[0].id, answers={pause.value.calls[0].id: True})
+    left_out = len(f"{'x' * 30}\npaid 5 to Ann\n2\n") - 10
+    assert shown(result) == [f"{'x' * 10}\n[{left_out} more characters were printed and left out]"]
+
+
 BOOK = """
 import os
 from agentkit import CodeMode, JsonAgent, tool
