@@ -50,7 +50,7 @@ MAX_WORKERS = 64
 """Programs that run or wait for a call at the same time in a process."""
 _NOTHING = (lambda *_: None).__code__
 _FENCE = re.compile(r"\A```[\w+-]*\n(.*)```\Z", re.DOTALL)
-_HANDLE = re.compile(r"^(#\d+) from .*\Z", re.MULTILINE)
+_HANDLE = re.compile(r"^(#\d+) from .*, [\d,]+ characters.*\Z", re.MULTILINE)
 _GUIDE = """\
 Runs Python code, in which the functions below can be called. Write one program for all that needs no decision between.
 Only what you print is shown. Variables, functions and imports stay for the next call. A failed function raises \

@@ -559,6 +559,15 @@ send(to="bob@home.example", text="He wrote: {" + mail + ".body}")
     assert HIDDEN_TEXT not in str([request.messages for request in agent.model.requests])
 
 
+def test_an_error_of_a_tool_is_no_hidden_result(world):
+    def find_order() -> str:
+        """Finds an order."""
+        raise ValueError("There are two:\n#11 from Ann\n#12 from Bob")
+
+    (text,) = shown(world.run(agent_of("find_order()", tools=[find_order]), "go"))
+    assert text.endswith("RuntimeError: ValueError: There are two:\n#11 from Ann\n#12 from Bob")
+
+
 @pytest.mark.parametrize(
     "program",
     [
