@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from agentkit import JsonAgent, Session, ToolResult
 from agentkit.sessions.journal import fork, runs
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.execution.turn import ToolFinished
 
 
@@ -134,3 +134,15 @@ def test_the_answer_of_an_agent_inside_keeps_its_value(world, tmp_path):
     run_id = runs(path, unfinished=True)[0].id
     result = world.run(outer(FINAL), None, session=Session.resumed(run_id, path))
     assert result.calls[0].value == {"item": "tea", "euros": 3.5}
+
+
+def test_a_query_with_half_of_an_emoji_is_recorded(world, path):
+    agent = JsonAgent(give, model=ScriptedModel(answer("Hello.")), journal=path)
+    world.run(agent, "Hi \ud83d")
+    assert [(run.query, run.answer) for run in runs(path)] == [("Hi \ufffd", "Hello.")]
+
+
+def test_a_query_with_a_nul_is_recorded(world, path):
+    agent = JsonAgent(give, model=ScriptedModel(answer("Hello\0.")), journal=path)
+    world.run(agent, "Hi\0")
+    assert [(run.query, run.answer) for run in runs(path)] == [("Hi\0", "Hello\0.")]
