@@ -26,6 +26,7 @@ from ..extend import (
     mask_data,
     opened_store,
     show,
+    to_valid_text,
 )
 from .report import EvalReport, Trial
 
@@ -70,7 +71,7 @@ class StoredEvaluation:
     def keep(self, trial: Trial) -> None:
         """Store the outcome of a trial."""
         self.outcomes[trial.key] = trial
-        body = json.dumps(mask_data(trial.as_dict()), ensure_ascii=False)
+        body = to_valid_text(json.dumps(mask_data(trial.as_dict()), ensure_ascii=False))
         self.store.append([TextStored(trial.key, body, self.key)], self.lease)
 
     def end(self, report: EvalReport) -> None:

@@ -222,6 +222,15 @@ def test_a_journal_has_the_runs_and_the_report(run, tmp_path):
     assert {info.id for info in journal.runs(place)} == {run for trial in report.trials for run in trial.runs}
 
 
+def test_a_journal_has_a_case_and_a_failure_with_half_of_an_emoji(run, tmp_path):
+    def judge(value):
+        raise ValueError("it lacks a \ud83d")
+
+    report = run(scripted(RIGHT), [{"query": "Tea \ud83d?", "answer": {"judge": judge}}], journal=tmp_path / "evals.db")
+    (stored,) = read_evaluation(report.id, tmp_path / "evals.db").trials
+    assert (stored.case, stored.failures) == ("Tea \ufffd?", ['answer: it lacks a \ufffd, got "3.50 euros"'])
+
+
 def test_an_evaluation_that_has_ended_begins_anew(run, tmp_path):
     place = tmp_path / "evals.db"
     first = run(scripted(RIGHT), [TEA], journal=place)
