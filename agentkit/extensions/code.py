@@ -11,6 +11,7 @@ import asyncio
 import atexit
 import base64
 import json
+import math
 import os
 import re
 import threading
@@ -267,7 +268,7 @@ class _Program:
 
     def _begin(self) -> Any:
         """Start the program with the values of the programs before it."""
-        self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits).__enter__()
+        self._take_worker()
         state = self.mode.state(self.run)
         if values := state.get("values"):
             self.worker.load_session(zlib.decompress(base64.b64decode(values)))
@@ -297,10 +298,15 @@ class _Program:
         self.outcomes = {**kept.get("outcomes", {}), **self.outcomes}
         self.printed = [one["program"]["printed"] for one in self.session.messages if "program" in one]
         self.size = kept.get("size", sum(map(len, self.printed)))
-        self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits).__enter__()
+        self._take_worker()
         return self.worker.load_snapshot(
             zlib.decompress(base64.b64decode(kept["snapshot"])), print_callback=self._print
         )
+
+    def _take_worker(self) -> None:
+        """Wait for an interpreter; one sleep may last as long as all of a program."""
+        policy = {"sleep_system_max": math.inf}
+        self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits, os_policy=policy).__enter__()
 
     def _print(self, _: str, text: str) -> None:
         if shown := text[: max(0, self.mode.output - self.size)]:

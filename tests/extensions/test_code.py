@@ -246,6 +246,7 @@ def test_the_program_may_be_in_a_fence():
             "import time\nwhile True:\n    try:\n        time.sleep(0.15)\n    except Exception:\n        pass",
             "sleep limit exceeded",
         ),
+        ({}, "import time\ntime.sleep(30)", "sleep limit exceeded: 30s > 10s"),
         ({"seconds": 0.2}, "import asyncio\nawait asyncio.gather(*[asyncio.sleep(30)] * 9)", "sleep limit exceeded"),
         ({"memory": 2_000_000}, "x = [0] * 10_000_000", "MemoryError"),
         (
