@@ -4,7 +4,7 @@ import builtins
 import json
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -30,19 +30,33 @@ def name_functions(tools: Iterable[JsonTool[..., Any]]) -> dict[str, JsonTool[..
     A name that is no identifier, or that of a function of Python, is changed: "get-weather" is `get_weather`, and "sum"
     is `sum_`.
     """
-    listed = [*tools]
-    named = {tool.name: tool for tool in listed if _is_free(tool.name)}
-    for tool in listed:
-        if tool.name not in named:
-            name = re.sub(r"\W|^(?=\d)", "_", tool.name)
-            while name in named or not _is_free(name):
+    listed = {tool.name: tool for tool in tools}
+    named = _make_names(listed, lambda name: _is_identifier(name) and not hasattr(builtins, name))
+    return {named[name]: tool for name, tool in listed.items()}
+
+
+def _name_parameters(tool: JsonTool[..., Any]) -> dict[str, str]:
+    """Return the names of a tool's parameters in Python by their own: "from" is `from_`."""
+    return _make_names([*tool.parameters.get("properties", {})], _is_identifier)
+
+
+def _make_names(names: Collection[str], is_free: Callable[[str], bool]) -> dict[str, str]:
+    """Return a name in Python for each name: itself where it is free."""
+    taken = set(filter(is_free, names))
+    made = {}
+    for own in names:
+        name = own
+        if name not in taken:
+            name = re.sub(r"\W|^(?=\d)", "_", own)
+            while name in taken or not is_free(name):
                 name += "_"
-            named[name] = tool
-    return named
+            taken.add(name)
+        made[own] = name
+    return made
 
 
-def _is_free(name: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name) and not hasattr(builtins, name)
+def _is_identifier(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def has_await(code: str) -> bool:
@@ -74,13 +88,15 @@ def write_arguments(name: str, tool: JsonTool[..., Any] | None, given: Sequence[
         TypeError: The tool does not take them.
         ValueError: One of them is no JSON data.
     """
-    names = [*tool.parameters.get("properties", {})] if tool is not None else []
+    names = _name_parameters(tool) if tool is not None else {}
     if len(given) > len(names) and tool is not None:
         raise TypeError(f"{name}() takes {len(names)} arguments, got {len(given)}")
+    own = {other: key for key, other in names.items()}
     placed = dict(zip(names, given, strict=False))
-    if twice := placed.keys() & named.keys():
+    called = {own.get(key, key): value for key, value in named.items()}
+    if twice := placed.keys() & called.keys():
         raise TypeError(f"{name}() got several values for {', '.join(twice)}")
-    return json.dumps(to_jsonable_python({**placed, **named}, fallback=_to_data), ensure_ascii=False)
+    return json.dumps(to_jsonable_python({**placed, **called}, fallback=_to_data), ensure_ascii=False)
 
 
 def _to_data(value: Any) -> Any:
@@ -105,11 +121,12 @@ def _describe_function(name: str, tool: JsonTool[..., Any], classes: dict[str, s
     definitions = schema.get("$defs", {})
     parameters = []
     texts = [tool.description.strip()]
+    named = _name_parameters(tool)
     for key, entry in schema.get("properties", {}).items():
-        typed = f"{key}: {_name_type(entry, definitions, classes, key)}"
+        typed = f"{named[key]}: {_name_type(entry, definitions, classes, key)}"
         parameters.append(typed if key in required else f"{typed} = {entry.get('default')!r}")
         if text := entry.get("description"):
-            texts.append(f"{key}: {text}")
+            texts.append(f"{named[key]}: {text}")
     returned: Mapping[str, Any] = tool.output_schema or {}
     kind = _name_type(returned, returned.get("$defs", {}), classes, f"{tool.name}_result")
     if text := returned.get("description"):

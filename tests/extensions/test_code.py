@@ -16,6 +16,7 @@ from agentkit import (
     CodeMode,
     DefinitionError,
     JsonAgent,
+    JsonTool,
     Limits,
     Memory,
     Paused,
@@ -193,6 +194,33 @@ def test_every_tool_has_a_name_that_a_program_can_call(world):
     assert [line.split("(")[0] for line in text.splitlines() if line.startswith("async def")] == [
         f"async def {name}" for name in ("get_weather", "sum_", "class_", "a_b_", "a_b", "print_")
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ("'Ann', 3", {"from": "Ann", "page-size": 3}),
+        ("class_='new', from__='Ann'", {"class": "new", "from": "Ann"}),
+        ("'Ann', from_='Bob'", {"from": "Ann", "from_": "Bob"}),
+        ("**{'from': 'Ann', 'page-size': 3}", {"from": "Ann", "page-size": 3}),
+    ],
+)
+def test_every_parameter_has_a_name_that_a_program_can_write(world, given, arguments):
+    found = []
+    kinds = {"from": "string", "page-size": "integer", "class": "string", "from_": "string"}
+    properties = {name: {"type": kind} for name, kind in kinds.items()}
+    search = JsonTool.from_schema(
+        name="search",
+        description="Searches.",
+        parameters={"type": "object", "properties": properties, "required": ["from"]},
+        call=lambda **values: found.append(values),
+    )
+    agent = agent_of(f"search({given})", "search('Ann', **{'from': 'Bob'})", tools=[search])
+    result = world.run(agent, "go")
+    assert found == [arguments]
+    assert "search() got several values for from" in shown(result)[1]
+    offered = agent.model.requests[0].tools["run_code"].description
+    assert "search(from__: str, page_size: int = None, class_: str = None, from_: str = None)" in offered
 
 
 def test_a_name_in_another_spelling_keeps_the_arguments_without_names(world):
