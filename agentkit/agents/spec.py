@@ -346,12 +346,12 @@ class AgentSpec:
                 'Give one: JsonAgent(..., journal="runs.db")'
             )
         owner = quota.owner
-        return [
-            Account(
-                quota, check_owner(_call_with_run("quota owner", owner, context) if callable(owner) else owner), store
-            ),
-            *accounts,
-        ]
+        own = Account(
+            quota, check_owner(_call_with_run("quota owner", owner, context) if callable(owner) else owner), store
+        )
+        same = [account for account in accounts if account.is_account_of(own)]  # a request counts once in an account
+        others = [account for account in accounts if account not in same]
+        return [min([own, *same], key=lambda account: account.quota.dollars), *others]
 
     def setup(self, instruction: str = "") -> Setup:
         """Return what a run begins with, with the system message of the run; without one, for a comparison."""

@@ -152,6 +152,10 @@ class Account:
         """Return the account for another run, inside a call of this one."""
         return Account(self.quota, self.owner, self.store, self.clock)
 
+    def is_account_of(self, other: Account) -> bool:
+        """Return whether the dollars of another run are counted in the same place."""
+        return self.store is other.store and (self.owner, self.quota.per) == (other.owner, other.quota.per)
+
     def hold(self, least: float, wanted: float, *, is_last: bool) -> float | None:
         """Set aside `wanted` dollars, or what is available; return None if that is less than `least`."""
         with self._lock:

@@ -126,6 +126,19 @@ class TestOneProcess:
         assert rows(path) == [("", pytest.approx(inner.spent), 0.0)]
 
     @in_databases
+    @pytest.mark.parametrize(("inside", "most"), [(0.5, 0.3), (0.3, 0.5)])
+    def test_agents_with_the_same_quota_inside_each_other_count_a_request_once(self, world, path, inside, most):
+        inner = Priced(looks=1000)
+        helper = agent_of(path, inner, inside)
+        model = ScriptedModel(call("help", query="Go"), answer("done"))
+        model.worst_case = lambda request: 0.0
+        quota = Quota(owner="ada", dollars=most, per="month")
+        agent = JsonAgent(helper.as_tool("help", "Help."), model=model, journal=path, quota=quota)
+        assert world.run(agent, "Go").answer == "done"
+        assert 0.3 - 0.11 * 1.5 < inner.spent <= 0.3
+        assert rows(path) == [("", pytest.approx(inner.spent), 0.0)]
+
+    @in_databases
     def test_a_request_that_failed_sets_nothing_aside(self, world, path):
         model = Priced()
         model.ask = lambda _: 1 / 0
