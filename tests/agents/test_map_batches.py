@@ -160,6 +160,23 @@ class TestFailures:
         assert outcomes[1].kind == kind
         assert len(server.batches) == 3
 
+    @pytest.mark.parametrize("row", ['{"custom_id": "cut', "[1]", '{"custom_id": "x", "error": "boom"}'])
+    def test_a_row_that_is_no_result_costs_the_others_nothing(self, server, base, tmp_path, row):
+        create_file = server.create_file
+
+        def damage(content):
+            lines = content.decode().splitlines()
+            if damaged or "response" not in json.loads(lines[0]):
+                return create_file(content)
+            damaged.append(content)
+            return create_file("\n".join([row, *lines[1:]]).encode())
+
+        damaged = []
+        server.create_file = damage
+        outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)
+        (lost,) = (outcome for outcome in outcomes if not isinstance(outcome, Result))
+        assert "no result: the batch is completed" in str(lost)
+
     def test_a_batch_whose_creation_had_no_answer_is_found_and_not_created_again(self, server, base, tmp_path):
         server.faults = {"POST /v1/batches": ["drop after", "drop before", 503], "GET /v1/batches": [503]}
         outcomes = agent_of(base, tmp_path).map(QUERIES, batch=QUICK)

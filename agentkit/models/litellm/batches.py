@@ -423,7 +423,10 @@ class BatchModel:
             for text in content.content.splitlines():
                 if not text.strip():
                     continue
-                name, answer = self._form.read(json.loads(text))
+                try:
+                    name, answer = self._form.read(json.loads(text))
+                except (ValueError, TypeError, AttributeError):  # no result; the others are sound
+                    continue
                 if line := batch.lines.get(name):
                     batch.statuses.append(answer[0])
                     line.resolve(*answer)
