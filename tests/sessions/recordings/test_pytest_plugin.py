@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-import yaml  # noqa: F401 - pytester would import it anew in each run, which its part in C does not survive
 
 pytest_plugins = "pytester"
 pytest.importorskip("yaml")  # a run inside this process forgets what it imports, and yaml cannot be imported twice
