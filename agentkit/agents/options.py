@@ -271,7 +271,7 @@ def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOpt
     try:
         recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
     except FileNotFoundError as error:
-        remedy = "no such recording. A run of a journal is replayed by its id: agent.replay(run_id, journal=...)"
+        remedy = "No such file. A run of a journal is replayed by its id: agent.replay(run_id, journal=...)"
         raise FileNotFoundError(error.errno, remedy, os.fspath(path)) from None
     begin = recording.begin
     if not (query := begin.get("query")):

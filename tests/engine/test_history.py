@@ -402,7 +402,7 @@ def test_what_json_has_no_word_for_becomes_data():
 
 def test_halves_of_surrogate_pairs_are_replaced_and_pairs_joined():
     history = [
-        user("a\ud83d\ude00b\ud800"),
+        {"role": "user", "content": "a\ud83d\ude00b\ud800"},
         assistant(None, [ToolCall("\ud800", "f")]),
         {"role": "tool", "tool_call_id": "\ud800", "content": "ok"},
     ]
