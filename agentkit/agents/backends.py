@@ -50,10 +50,11 @@ PARAMETER_TERMS = {
     "human_in_the_loop": "approve",
 }
 """Parameters of other frameworks, and of litellm's own loop, and what they are called here."""
-_OF_RUNS = "approvals", "answers", "session", "record", "label", "dry_run"
-"""Options of a run alone."""
 OTHER_TERMS = {
-    **{name: f"It is an option of a run: agent.run(query, {name}=...)." for name in _OF_RUNS},
+    **{
+        name: f"It is an option of a run: agent.run(query, {name}=...)."
+        for name in ("approvals", "answers", "session", "record", "label", "dry_run")
+    },
     **dict.fromkeys(
         ("messages", "history", "message_history", "chat_history"),
         "A conversation is a session: agent.run(query, session=Session(messages)).",

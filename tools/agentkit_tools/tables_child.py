@@ -125,13 +125,14 @@ def describe(request: Mapping[str, Any], end: float) -> dict[str, Any]:
             count = database.query(f"SELECT count(*) FROM {name}", 1)["rows"][0][0]
             return {"path": table.source.path, "count": count, **database.query(f"SELECT * FROM {name} LIMIT 3", 3)}
         described = []
+        keywords = database.keywords
         for table in tables[: request["max_rows"]]:
             try:
                 database.add(table, table.name)
                 columns = ", ".join(f"{name} {kind}".strip() for name, kind in database.list_columns(table.name))
             except RefusedError as error:
                 columns = f"cannot be read: {error}"
-            name = quote(table.name) if table.name.casefold() in database.keywords else table.name
+            name = quote(table.name) if table.name.casefold() in keywords else table.name
             described.append([name, table.source.path, columns])
         return {"tables": described, "count": len(tables)}
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.errors import DefinitionError
 from ...core.messages import Message, ToolCall, Usage, pending_calls
-from ...core.portable import to_valid_text
 from ...engine.model import Reply
 from ...policies.limits import Spent
 from ...policies.long_results import TruncatedResults
@@ -326,8 +325,7 @@ class JournalWriter:
         if name := self.conversation.name:
             self._pending.append(ConversationNamed(name, key))
         origin = self.conversation.origin
-        text = to_valid_text(query)  # a database stores no half of a surrogate pair
-        self._pending.append(RunBegun(self.run, text, model, self._first, time.time(), key, body, origin))
+        self._pending.append(RunBegun(self.run, query, model, self._first, time.time(), key, body, origin))
 
     def _continue(self, store: Store) -> None:
         self.run = self.conversation.run
