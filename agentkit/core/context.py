@@ -363,4 +363,4 @@ class Extension:
         """Prepare for a run: open a connection, say, and store it in `context.state`.  An error ends the run."""
 
     async def close(self, context: RunContext[Any]) -> None:
-        """Release what `open` has opened, at the end of the run, whatever the end is."""
+        """Release what `open` has opened, at the end of the run, whatever the end is.  An error becomes a warning."""

@@ -1,6 +1,7 @@
 """Tools that come and go with a connection, such as those of a server: what an agent needs of their source."""
 
 import asyncio
+import warnings
 from collections import Counter
 from collections.abc import AsyncGenerator, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -11,6 +12,7 @@ from ..core.background import run_coroutine
 from ..core.context import Extension
 from ..core.errors import DefinitionError, RunStopped
 from ..core.flow import Done, Event
+from ..core.masking import mask
 from ..core.portable import find_free_name, to_portable_name
 from .json_tool import JsonTool
 from .registry import ToolRegistry
@@ -86,7 +88,10 @@ class OpenToolsets:
 
     async def _open(self) -> None:
         """Open all toolsets at the same time; raise the first error after all attempts have ended."""
-        _raise_first(await asyncio.gather(*(self._open_one(entry) for entry in self.toolsets), return_exceptions=True))
+        opening = (self._open_one(entry) for entry in self.toolsets)
+        for outcome in await asyncio.gather(*opening, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
 
     async def _open_one(self, toolset: Toolset) -> None:
         await toolset.open_tools()
@@ -128,17 +133,15 @@ async def aclosing_toolsets(opened: list[Toolset]) -> AsyncGenerator[None, None]
 
 
 async def _close(opened: list[Toolset]) -> None:
-    """Close toolsets at the same time and empty the list; raise the first error after all attempts have ended."""
-    closing = [toolset.close_tools() for toolset in opened]
+    """Close toolsets at the same time and empty the list; an error is a warning, because the run has its outcome."""
+    toolsets = [*opened]
     opened.clear()
-    _raise_first(await asyncio.gather(*closing, return_exceptions=True))
-
-
-def _raise_first(outcomes: Iterable[Any]) -> None:
-    """Raise the first exception among the outcomes of `asyncio.gather`."""
-    for outcome in outcomes:
+    outcomes = await asyncio.gather(*(toolset.close_tools() for toolset in toolsets), return_exceptions=True)
+    for toolset, outcome in zip(toolsets, outcomes, strict=True):
         if isinstance(outcome, BaseException):
-            raise outcome
+            problem = mask(f"{type(outcome).__name__}: {outcome}")
+            text = f"{toolset.name} was not closed: {problem}. The outcome of the run is kept."
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def split_toolsets(entries: Iterable[Any]) -> tuple[list[Any], tuple[Toolset, ...]]:

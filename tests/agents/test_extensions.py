@@ -1,6 +1,7 @@
 """Extensions: one object brings tools, a part of the instruction, policies, and what is opened for a run."""
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -284,6 +285,23 @@ def test_what_was_opened_is_closed_when_the_run_fails_or_another_extension_canno
     with pytest.raises(RunError):
         world.run(failing, "Hello.")
     assert notes.happened[-1] == "closed open"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_error_at_the_close_is_a_warning_and_the_outcome_of_the_run_is_kept(world, tmp_path, kept):
+    class Broken(Extension):
+        async def close(self, context):
+            raise ConnectionError("no way")
+
+    notes = Notes()
+    place = {"journal": tmp_path / "runs.db"} if kept else {}
+    model = ScriptedModel(ANSWER, call("erase"), ValueError("no model"))
+    agent = JsonAgent(look, erase, model=model, extensions=[Broken(), notes], **place)
+    for outcome in (nullcontext(), pytest.raises(Paused), pytest.raises(RunError)):
+        with pytest.warns(RuntimeWarning, match=r"^Broken was not closed: ConnectionError: no way\.") as seen, outcome:
+            assert world.run(agent, "Hello.", session=Session()).answer == "done"
+        assert len(seen) == 1
+        assert notes.happened[-1] == "closed open"
 
 
 def test_a_policy_may_keep_state_as_well_and_a_value_that_is_not_json_is_refused(world, tmp_path):
