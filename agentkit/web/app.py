@@ -6,6 +6,7 @@ each with its id, so that a client can continue after a break.
 
 import asyncio
 import json
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
@@ -188,7 +189,7 @@ class Page:
 
     async def delete(self, request: Request) -> Response:
         try:
-            await self._threads.delete(user_of(request.scope), request.path_params["thread"])
+            await self._threads.delete(user_of(request.scope), thread_of(request))
         except BusyError as error:
             return JSONResponse(encode_error(mask(str(error))), status_code=409)
         return Response(status_code=204)
@@ -197,7 +198,7 @@ class Page:
         try:
             body = await _read_json(request)
             title: Any = body.get("title") if isinstance(body, dict) else None
-            await self._threads.rename(user_of(request.scope), request.path_params["thread"], title)
+            await self._threads.rename(user_of(request.scope), thread_of(request), title)
         except (InputError, DefinitionError, ValueError) as error:
             return JSONResponse(encode_error(mask(str(error))), status_code=422)
         return Response(status_code=204)
@@ -258,7 +259,7 @@ class Page:
         return Response(found.to_html(), media_type="text/html", headers=REPORT_HEADERS)
 
     async def _find(self, request: Request) -> Thread:
-        return await self._threads.find(user_of(request.scope), request.path_params["thread"])
+        return await self._threads.find(user_of(request.scope), thread_of(request))
 
     async def _read_run(self, request: Request, read: Any, *arguments: Any) -> Response:
         """Return what a function of the journal returns; 404 for what it does not have for the user."""
@@ -266,6 +267,15 @@ class Page:
             return JSONResponse(encode_error("this server has no journal"), status_code=404)
         user = user_of(request.scope)
         return _json_or_404(await asyncio.to_thread(read, self._journal, *arguments, user=user))
+
+
+def thread_of(request: Request) -> str:
+    """Return the id of the conversation in a path.
+
+    The page adds a slash to an id of one or two dots, which a browser would drop.
+    """
+    thread: str = request.path_params["thread"]
+    return thread[:-1] if re.fullmatch(r"\.\.?/+", thread) else thread
 
 
 async def _report_error(_: Request, error: Exception) -> Response:

@@ -157,12 +157,12 @@ def test_a_conversation_comes_back_from_the_journal(tmp_path):
 MARKDOWN = "# Prices\n\n- **tea** 3.5\n- coffee 4.25 \U0001f600\n\n<b>Both</b> are [here](https://example.org) or [there](javascript:x)."
 
 
-@pytest.mark.parametrize("name", ["team/ada", "/ada", "team//ada", "100 % Größe?", "a\\b"])
+@pytest.mark.parametrize("name", ["team/ada", "/ada", "team//ada", "100 % Größe?", "a\\b", ".", "..", "../", ".//"])
 def test_a_conversation_with_any_name_is_read_continued_renamed_and_deleted(tmp_path, name):
     store = tmp_path / "runs.db"
     JsonAgent(price_of, model=ScriptedModel(answer("one"))).run("first", session=Session.open(name, store))
     with page_of(replies=[answer("two")], store=store) as client:
-        path = f"/threads/{quote(name, safe='')}"
+        path = f"/threads/{quote(name if name.strip('./') else name + '/', safe='')}"  # as the page writes it
         assert client.get("/threads").json()[0]["id"] == name
         assert len(client.get(path).json()["events"]) == client.get(f"{path}/version").json()["count"] > 0
         assert post_query(client, "second", thread=name)[-1]["result"] == "two"

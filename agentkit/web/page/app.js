@@ -2,7 +2,7 @@
 
 import { showComparison } from "./compare.js";
 import { byId, formatCost, formatSeconds, formatTime, make } from "./dom.js";
-import { addressOf, attach, fetchJson, newId, newThreadId, post, Refused, remove, rename, startRun } from "./protocol.js";
+import { addressOf, attach, fetchJson, newId, newThreadId, pathOf, post, Refused, remove, rename, startRun } from "./protocol.js";
 import { RunView } from "./run_view.js";
 
 const RETRY_MS = 1000;
@@ -102,7 +102,6 @@ async function follow(open, epoch) {
   }
 }
 
-const pathOf = (thread) => `/threads/${encodeURIComponent(thread)}`;
 const sayState = () => say(state.view.pending?.isConnected ? "The agent waits for you" : "");
 
 // What can be done about a last run that has no answer.

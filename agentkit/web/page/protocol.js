@@ -36,9 +36,11 @@ export async function post(path, body = {}) {
   return check(await fetch(relative(path), { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) }));
 }
 
+// The path of a conversation.  A browser drops "." and ".." from an address, but not when a slash is part of the name.
+export const pathOf = (thread) => `/threads/${encodeURIComponent(/^\.\.?\/*$/.test(thread) ? `${thread}/` : thread)}`;
+
 export async function rename(thread, title) {
-  const path = `/threads/${encodeURIComponent(thread)}/title`;
-  return check(await fetch(relative(path), { method: "PUT", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify({ title }) }));
+  return check(await fetch(relative(`${pathOf(thread)}/title`), { method: "PUT", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify({ title }) }));
 }
 
 export async function remove(path) {
@@ -77,6 +79,5 @@ export async function startRun(thread, { messages = [], resume, continues } = {}
 }
 
 export async function attach(thread, lastId) {
-  const path = `/threads/${encodeURIComponent(thread)}/events`;
-  return readEvents(await check(await fetch(relative(path), { headers: { ...headers, "last-event-id": String(lastId) }, cache: "no-store" })));
+  return readEvents(await check(await fetch(relative(`${pathOf(thread)}/events`), { headers: { ...headers, "last-event-id": String(lastId) }, cache: "no-store" })));
 }
