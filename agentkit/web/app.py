@@ -41,7 +41,7 @@ from .api import (
     uvicorn,
 )
 from .run_input import BusyError, InputError, RunInput, parse_input
-from .threads import ENDS_OF_RUN, Thread, Threads, list_stored_runs, read_request, read_run, write_report
+from .threads import ENDS_OF_RUN, LIST_LENGTH, Thread, Threads, list_stored_runs, read_request, read_run, write_report
 
 PAGE = files(__package__) / "page"
 ASSETS = {
@@ -180,7 +180,7 @@ class Page:
         return await start_run(self._threads, request, self._visit, stops=False)
 
     async def threads(self, request: Request) -> Response:
-        return JSONResponse(await self._threads.list(user_of(request.scope)))
+        return JSONResponse(await self._threads.list(user_of(request.scope), limit_of(request)))
 
     async def thread(self, request: Request) -> Response:
         conversation = await self._find(request)
@@ -227,7 +227,7 @@ class Page:
     async def runs(self, request: Request) -> Response:
         if self._journal is None:
             return JSONResponse([])
-        found = await asyncio.to_thread(list_stored_runs, self._journal, user_of(request.scope))
+        found = await asyncio.to_thread(list_stored_runs, self._journal, user_of(request.scope), limit_of(request))
         return JSONResponse(found)
 
     async def stored_run(self, request: Request) -> Response:
@@ -276,6 +276,12 @@ def thread_of(request: Request) -> str:
     """
     thread: str = request.path_params["thread"]
     return thread[:-1] if re.fullmatch(r"\.\.?/+", thread) else thread
+
+
+def limit_of(request: Request) -> int:
+    """Return how many entries of a list are wanted."""
+    value = request.query_params.get("limit", "")
+    return int(value) if re.fullmatch("[1-9][0-9]{0,5}", value) else LIST_LENGTH
 
 
 async def _report_error(_: Request, error: Exception) -> Response:

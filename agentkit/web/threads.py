@@ -457,8 +457,8 @@ def _request_of(event: ModelAsked) -> Json:
     }
 
 
-MAX_LISTED_RUNS = 200
-MAX_LISTED_THREADS = 200
+LIST_LENGTH = 200
+"""The runs and the conversations that are listed, unless the page asks for more."""
 RUN_PREFIX = "run:"
 """Begins the id of a conversation that has no name: the id of one of its runs follows."""
 
@@ -479,29 +479,29 @@ def keys_of_user(store: Place, user: str) -> set[int]:
     return {key for key, name in name_conversations(store).items() if name.startswith(name_thread(user, ""))}
 
 
-def list_stored_runs(store: Place, user: str = "") -> list[Json]:
+def list_stored_runs(store: Place, user: str = "", limit: int = LIST_LENGTH) -> list[Json]:
     """Return what the page lists of the runs of a journal, or of those of a user, the newest first.
 
-    These are the newest ones, and older ones that wait for a person.
+    These are the newest ones up to the limit, and older ones that wait for a person.
     """
     own = keys_of_user(store, user) if user else None
-    found = runs(store, conversations=own, limit=MAX_LISTED_RUNS, checked=False)
-    if len(found) == MAX_LISTED_RUNS:
+    found = runs(store, conversations=own, limit=limit, checked=False)
+    if len(found) == limit:
         known = {run.id for run in found}
         with opened_store(store) as opened:
             unfinished = opened.runs(RunFilter(conversations=own, is_inner=False, is_unfinished=True))
         older = [run.conversation for run in unfinished if run.status == "paused" and run.id not in known]
-        listed = runs(store, unfinished=True, conversations=older[:MAX_LISTED_RUNS], checked=False) if older else []
+        listed = runs(store, unfinished=True, conversations=older[:limit], checked=False) if older else []
         found += [run for run in listed if run.state == "paused" and run.id not in known]
     return [describe_run(run) for run in found]
 
 
-def list_threads(store: Place, user: str = "") -> list[Json]:
+def list_threads(store: Place, user: str = "", limit: int = LIST_LENGTH) -> list[Json]:
     """Return the named conversations of a journal or of a user, each with its first query, the newest first."""
     prefix = name_thread(user, "")
     return [
         {"id": info.name.removeprefix(prefix), "title": info.title, "at": info.seen, "state": info.state}
-        for info in list_conversations(store, beginning=prefix, limit=MAX_LISTED_THREADS)
+        for info in list_conversations(store, beginning=prefix, limit=limit)
         if user or not info.name.startswith(EVALUATION_PREFIX)
     ]
 
@@ -769,9 +769,9 @@ class Threads:
             raise InputError("without a journal a conversation has no title of its own")
         await asyncio.to_thread(rename_stored, user, thread, title, self.journal)
 
-    async def list(self, user: str = "") -> list[dict[str, Any]]:
+    async def list(self, user: str = "", limit: int = LIST_LENGTH) -> list[dict[str, Any]]:
         """Return the user's conversations in the journal and in this process, the newest first."""
-        stored = [] if self.journal is None else await asyncio.to_thread(list_threads, self.journal, user)
+        stored = [] if self.journal is None else await asyncio.to_thread(list_threads, self.journal, user, limit)
         own = {thread: conversation for (owner, thread), conversation in self._open.items() if owner == user}
         known = {thread["id"] for thread in stored}
         for thread, conversation in reversed(own.items()):

@@ -331,6 +331,19 @@ def test_what_is_listed_is_masked(tmp_path):
             assert "correct-horse" not in client.get(path).text
 
 
+def test_older_runs_and_conversations_are_listed_when_the_page_asks_for_more(tmp_path):
+    store = tmp_path / "runs.db"
+    with page_of(replies=[answer("ok")] * 5, store=store) as client:
+        for number in range(5):
+            post_query(client, f"q{number}", thread=f"t{number}")
+    with page_of(store=store) as client:
+        for path, name in (("/threads", "title"), ("/runs", "query")):
+            listed = [[entry[name] for entry in client.get(f"{path}?limit={most}").json()] for most in (2, 4)]
+            assert listed == [["q4", "q3"], ["q4", "q3", "q2", "q1"]]
+            for odd in ("0", "-1", "x", "9" * 5_000, "1_0", ""):
+                assert len(client.get(f"{path}?limit={odd}").json()) == 5
+
+
 @pytest.mark.parametrize("framework", [Starlette, FastAPI])
 @pytest.mark.parametrize("how", [{"token": TOKEN}, {"user": lambda request: request.headers.get("x-user")}])
 def test_the_page_and_ag_ui_are_mounted_in_another_app(framework, how):

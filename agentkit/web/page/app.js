@@ -10,10 +10,11 @@ const FRAME_MS = 80;
 const MAX_PLAY_GAP_MS = 700;
 const LOOK_MS = 2000;
 const LISTS_MS = 10000;
+const LIST_LENGTH = 200; // as the server has it
 const MAX_FILE_BYTES = 10_000_000;
 const MAX_FILES_BYTES = 18_000_000; // of all files of a message: the server takes 25 MB, in base64
 const view = byId("view");
-const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [], threads: [], titles: new Map(), isStored: false };
+const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [], threads: [], limit: LIST_LENGTH, titles: new Map(), isStored: false };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function setNotice(text, ...buttons) {
@@ -368,7 +369,7 @@ function redraw(id, entries) {
 
 async function loadLists() {
   try {
-    const [threads, runs, evals, info] = await Promise.all(["/threads", "/runs", "/evals", "/info"].map((path) => fetchJson(path)));
+    const [threads, runs, evals, info] = await Promise.all([`/threads?limit=${state.limit}`, `/runs?limit=${state.limit}`, "/evals", "/info"].map((path) => fetchJson(path)));
     state.isStored = info.isStored;
     state.titles = new Map(threads.map((thread) => [thread.id, thread.title]));
     redraw("thread-list", threads.map(threadItem));
@@ -379,6 +380,7 @@ async function loadLists() {
     redraw("eval-list", evals.map(evalItem));
     byId("evals").hidden = !evals.length;
     byId("compare").hidden = runs.length < 2;
+    byId("older").hidden = Math.max(runs.length, threads.length) < state.limit;
     byId("run-hint").hidden = info.isStored && runs.length > 0;
     byId("run-hint").textContent = info.isStored ? "No runs yet." : "Conversations end with the server. Start it with --journal runs.db to keep them.";
     byId("subtitle").textContent = info.model;
@@ -519,6 +521,10 @@ byId("stop").addEventListener("click", () => {
 byId("new-thread").addEventListener("click", () => {
   location.hash = `#/thread/${newThreadId()}`;
   byId("composer-text").focus();
+});
+byId("older").addEventListener("click", () => {
+  state.limit += LIST_LENGTH;
+  loadLists();
 });
 byId("compare").addEventListener("click", () => {
   state.compare = state.compare ? null : [];
