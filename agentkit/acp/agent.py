@@ -167,12 +167,34 @@ def serve(agent: JsonAgent[Any], *, journal: Place | None = None, connect: Conne
     asyncio.run(_serve(EditorAgent(agent, place, connect=connect)))
 
 
+class MessageReader(asyncio.StreamReader):
+    """The lines of an editor.
+
+    The SDK logs a line that is no JSON, and skips it, but another value than an object would end the process.  Such a
+    line is passed on as no JSON.
+    """
+
+    _is_rest = False
+
+    async def readexactly(self, n: int) -> bytes:
+        """Return the begin of a line that is longer than the buffer."""
+        self._is_rest = True
+        return await super().readexactly(n)
+
+    async def readuntil(self, separator: Any = b"\n") -> bytes:
+        """Return a line, or the rest of one."""
+        line = await super().readuntil(separator)
+        is_message = self._is_rest or not line.strip() or line.lstrip().startswith(b"{")
+        self._is_rest = False
+        return line if is_message else b"!" + line
+
+
 async def _serve(agent: EditorAgent) -> None:
     sys.stdout.flush()
     own = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=acp.core.DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
+    reader = MessageReader(limit=acp.core.DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, own)
     writer = asyncio.StreamWriter(transport, protocol, None, loop)

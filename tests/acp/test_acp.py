@@ -13,11 +13,13 @@ from pathlib import Path
 import acp
 import pytest
 from acp import schema
+from acp._transport import NdjsonTransport
 from acp.agent.connection import AgentSideConnection
 from acp.exceptions import RequestError
 
 from agentkit import JsonAgent, ModelError, Paused, Question, Session, ask_question, tool
 from agentkit.acp import EditorAgent
+from agentkit.acp.agent import MessageReader
 from agentkit.evals import EVALUATION_PREFIX
 from agentkit.extend import LiveRespondent, enclosing
 from agentkit.mcp import MCPServer
@@ -621,7 +623,7 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
         lines = [json.loads(process.stdout.readline()) for _ in range(2)]
         session = lines[1]["result"]["sessionId"]
         prompt = encode(2, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "work"}])
-        process.stdin.write(prompt)
+        process.stdin.write(f'[{prompt.strip()}]\n7\nnull\n"text"\n\n{prompt}')
         process.stdin.flush()
         while lines[-1].get("id") != 2:
             lines.append(json.loads(process.stdout.readline()))
@@ -632,6 +634,23 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
     assert "is not used" not in str(lines)
     assert "printed by a tool" in errors
     assert "printed by a child" in errors
+    assert errors.count("Error parsing JSON-RPC message") == 4
+
+
+def test_a_message_longer_than_the_buffer_is_read_whole():
+    message = {"method": "x", "params": [[number] for number in range(100)]}
+
+    async def read():
+        reader = MessageReader(limit=50)
+        begin, rest = json.dumps(message).split("[97]")
+        reader.feed_data(f"[]\n{begin}".encode())
+        reading = asyncio.create_task(NdjsonTransport(reader, None).receive())
+        await asyncio.sleep(0)
+        reader.feed_data(f"[97]{rest}\n".encode())
+        reader.feed_eof()
+        return await reading
+
+    assert asyncio.run(read()) == message
 
 
 def test_without_the_package_the_error_names_it(tmp_path):
