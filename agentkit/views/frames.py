@@ -255,7 +255,8 @@ def _inner(
     query = next((text_of(message) for message in messages if message["role"] == "user"), "")
     yield begun, RunOpened(path, "", mask(query), "", name)
     yield from _steps(path, messages, inner.get("spans", ()), name, begun, 0)
-    yield end, RunClosed(path, "error" if error else "answer", error=error)
+    text = error.removeprefix(f"{Paused.__name__}: ")
+    yield end, RunClosed(path, "answer" if not error else "error" if text == error else "paused", error=text)
 
 
 def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed:

@@ -13,6 +13,7 @@ from agentkit import JsonAgent, JsonTool, LimitExceeded, Limits, Paused, Session
 from agentkit.acp.editor_session import UpdateEncoder
 from agentkit.extend import (
     CallClosed,
+    CallOpened,
     LiveView,
     Remark,
     ReplyPiece,
@@ -186,7 +187,7 @@ def with_clerk(*replies, **settings):
         (lambda: WIPE, [call("wipe", path="/")], [("", "paused", "Paused")]),
         (*with_clerk(answer("five")), [("call_1_1", "answer", ""), ("", "answer", "")]),
         (*with_clerk(call("add", a=2, b=3), "", max_steps=1), [("call_1_1", "error", ""), ("", "answer", "")]),
-        (*with_clerk(call("wipe", path="/")), [("", "paused", "Paused")]),
+        (*with_clerk(call("wipe", path="/")), [("call_1_1", "paused", ""), ("", "paused", "Paused")]),
     ],
     ids=["answer", "error", "limit", "paused", "inner answer", "inner error", "inner pause"],
 )
@@ -202,6 +203,36 @@ def test_the_end_of_a_stored_run_is_that_of_the_live_one(world, tmp_path, make, 
     last = frames[-1]
     assert (last.outcome, last.kind, last.answer) == (stored[-1].outcome, stored[-1].kind, stored[-1].answer)
     assert last.kind == "Paused" or last.error == stored[-1].error
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_a_stored_run_that_waits_shows_the_agents_inside_its_calls_as_the_live_one_did(world, tmp_path, is_called):
+    path = tmp_path / "runs.db"
+    replies = [call("add", a=2, b=3), answer("five"), call("add", a=3, b=3), call("wipe", path="/")]
+    clerk = JsonAgent(add, WIPE, model=ScriptedModel(*replies), description="Adds.", memory=False)
+
+    def ask_twice(query: str) -> str:
+        """Ask the clerk twice."""
+        return f"{clerk(query)} {clerk('Again, and wipe.')}"
+
+    asking = [call("clerk", query="2 and 3?"), call("clerk", query="Again, and wipe.")]
+    if is_called:
+        asking = [call("ask_twice", query="2 and 3?")]
+    middle = JsonAgent(clerk.as_tool("clerk"), ask_twice, model=ScriptedModel(*asking), description="Asks.")
+    agent = JsonAgent(middle.as_tool("desk"), model=ScriptedModel(call("desk", query="?")), journal=path)
+    frames = []
+    with pytest.raises(Paused) as pause:
+        world.run(agent, "How much?", listeners=[draw_frames(frames.append)])
+    run = show(pause.value.run_id, store=path)
+    stored = [frame for _, frame in frames_of_journaled_run(run, pause.value.pending)]
+    assert len(ends_of(frames)) > 5
+    assert [end for end in ends_of(stored) if end in ends_of(frames)] == ends_of(frames)
+
+
+def ends_of(frames):
+    """Return the ids of the calls that began, and how runs ended, each with the path of its agent."""
+    known = [frame for frame in frames if isinstance(frame, CallOpened | RunClosed)]
+    return [(frame.agent, frame.id if isinstance(frame, CallOpened) else frame.outcome) for frame in known]
 
 
 def test_a_call_that_failed_before_it_began_has_failed_in_the_stored_run_too(world, tmp_path):

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias
 from ...core.errors import DefinitionError, RunError
 from ...core.lazy_names import clean_ups, display_with
 from ...core.masking import mask, masked_repr
-from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, text_of, tool_message
+from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, pending_calls, text_of, tool_message
 from ...engine.result import Span, Trace
 from ...policies.long_results import TruncatedResults
 from ...tools.execution.call import ANSWER_RESULT
@@ -693,7 +693,7 @@ def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
         records = read_run_records(opened, find_entry(opened, run_id))
         run = to_run_info(opened, records)
         found, error = _read_messages(opened, records.entry)
-        trace = _read_trace(opened, records, run.begun, found)
+        trace = _read_trace(opened, records, run, run.begun, found)
     if error:
         run = replace(run, state="damaged", error=error)
     return JournaledRun(run, found, trace.as_dict())
@@ -714,8 +714,8 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
         for entry in sorted(opened.runs(RunFilter(conversations=[key])), key=lambda run: run.begun):
             records = read_run_records(opened, entry)
             own = messages[: end_of_run(opened, entry)]
-            trace = _read_trace(opened, records, entry.begun, own).as_dict()
-            shown.append(JournaledRun(to_run_info(opened, records), own, trace))
+            info = to_run_info(opened, records)
+            shown.append(JournaledRun(info, own, _read_trace(opened, records, info, entry.begun, own).as_dict()))
         return shown
 
 
@@ -727,7 +727,7 @@ def _read_messages(store: Store, run: RunEntry) -> tuple[list[Message], str]:
     return decode_all(stored.bodies[:end]), str(damage_error(store, stored.damage)) if is_cut else ""
 
 
-def _read_trace(store: Store, run: RunRecords, began: float, messages: Sequence[Message]) -> Trace:
+def _read_trace(store: Store, run: RunRecords, info: RunInfo, began: float, messages: Sequence[Message]) -> Trace:
     """Return the requests and calls of a run; those of agents inside its calls are in `inner`."""
     trace = Trace(began=began)
     before: dict[str, Any] = {}
@@ -741,22 +741,26 @@ def _read_trace(store: Store, run: RunRecords, began: float, messages: Sequence[
         trace.spans.append(Span("tool" if step.call else "model", step.name, start, end, step.call, error, usage))
     names = {span.call: span.name for span in trace.spans if span.call}
     trace.spans += _unbegun_calls(run, began, messages)
+    paused = {call.id: call.name for call in pending_calls(messages) if call.id not in names}  # they have no step
     for place, identity in dict(inner_runs(store, run.entry.id)).items():
         records = read_run_records(store, identity)
         inner = to_run_info(store, records)
         outer = place.rpartition("/")[0]
         found, _ = _read_messages(store, records.entry)
-        below = _read_trace(store, records, began, found)
+        below = _read_trace(store, records, inner, began, found)
         below.messages = found
+        if call_id := next((one for one in (place, outer) if one in paused), ""):
+            names[call_id] = paused.pop(call_id)
+            trace.spans.append(Span("tool", names[call_id], inner.begun, info.seen, call_id, info.error))
         if place in names:
             trace.inner[place] = below
         elif outer in names:  # a function that calls agents
-            call = ToolCall(place, names[outer], json.dumps({"query": inner.query}))
+            call = ToolCall(place.rpartition("/")[2], names[outer], json.dumps({"query": inner.query}))
             between = trace.within(outer)
-            between.spans.append(Span("tool", call.name, inner.begun, inner.seen, place))
-            between.inner[place] = below
-            answer = tool_message(call, render_text(inner.answer))
-            between.messages = [*between.messages, assistant(None, [call]), answer]
+            between.spans.append(Span("tool", call.name, inner.begun, inner.seen, call.id, inner.error))
+            between.inner[call.id] = below
+            answer = [tool_message(call, render_text(inner.answer))] if inner.state == "finished" else []
+            between.messages = [*between.messages, assistant(None, [call]), *answer]
     return trace
 
 

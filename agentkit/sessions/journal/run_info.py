@@ -105,9 +105,9 @@ def subtract_usage(usage: Mapping[str, Any] | None, before: Mapping[str, Any]) -
 
 
 def inner_runs(store: Store, run: str) -> list[tuple[str, str]]:
-    """Return the runs of agents inside the calls of a run: (call id, run id), the oldest of a call first."""
-    inside = sorted(store.runs(RunFilter(inside=run)), key=lambda inner: (inner.origin, inner.begun))
-    return [(str(inner.origin).removeprefix(f"{run}/"), inner.id) for inner in inside]
+    """Return the runs of agents inside the calls of a run: (call id, run id), the oldest first."""
+    inside = store.runs(RunFilter(inside=run))
+    return [(str(inner.origin).removeprefix(f"{run}/"), inner.id) for inner in reversed(inside)]
 
 
 def begun_calls(store: Store, run: RunRecords, messages: Sequence[Message]) -> frozenset[str]:
