@@ -47,8 +47,7 @@ from ..tools.roles import RUNS_AGENT, RUNS_PROGRAM
 from .tool_search import InThread
 
 RUN_CODE = "run_code"
-MAX_WORKERS = 64
-"""Programs that run or wait for a call at the same time in a process."""
+MAX_WORKERS = 64  # programs that run or wait for a call at the same time in a process
 _NOTHING = (lambda *_: None).__code__
 _FENCE = re.compile(r"\A```[\w+-]*\n(.*)```\Z", re.DOTALL)
 _HANDLE = re.compile(r"^(#\d+) from .*, [\d,]+ characters.*\Z", re.MULTILINE)
@@ -261,8 +260,10 @@ class _Program:
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             text = re.sub(r'File "<python-input-\d+>", line', "line", error.display())
             self._end(text, is_whole=not isinstance(error.exception(), TimeoutError | MemoryError))
-        except (monty.MontyError, TimeoutError) as error:  # it has crashed, or none is free
+        except monty.MontyError as error:  # it has crashed
             self._end(f"The interpreter ended: {error}", is_whole=False)
+        except TimeoutError:
+            self._end(f"Stopped after {self.made} calls: no interpreter is free. Run the rest later.", is_whole=False)
         finally:
             self.is_busy = False
 
@@ -299,9 +300,8 @@ class _Program:
         self.printed = [one["program"]["printed"] for one in self.session.messages if "program" in one]
         self.size = kept.get("size", sum(map(len, self.printed)))
         self._take_worker()
-        return self.worker.load_snapshot(
-            zlib.decompress(base64.b64decode(kept["snapshot"])), print_callback=self._print
-        )
+        snapshot = zlib.decompress(base64.b64decode(kept["snapshot"]))
+        return self.worker.load_snapshot(snapshot, print_callback=self._print)
 
     def _take_worker(self) -> None:
         """Wait for an interpreter; one sleep may last as long as all of a program."""

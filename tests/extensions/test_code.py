@@ -429,6 +429,36 @@ def test_a_program_that_continues_reads_how_much_it_printed_before(world, tmp_pa
     assert shown(result) == [f"{'x' * 10}\n[{left_out} more characters were printed and left out]"]
 
 
+ONE_AT_A_TIME = """
+from pydantic_monty import Monty
+from agentkit import CodeMode, JsonAgent
+from agentkit.extensions import code
+from agentkit.testing import ScriptedModel, answer, call
+
+pool = Monty(max_processes=1, checkout_timeout=0.1)
+pool.__enter__()
+code._pool = lambda _: pool
+
+def ask() -> str:
+    "Asks."
+    return run("print(1)").content
+
+def run(program):
+    model = ScriptedModel(call("run_code", code=program), answer("done"))
+    return JsonAgent(ask, model=model, extensions=[CodeMode()]).run("go").calls[0]
+
+print(run("print(ask())").content)
+"""
+
+
+def test_a_program_that_finds_no_free_interpreter_reads_why_and_what_to_do():
+    done = subprocess.run([sys.executable, "-c", ONE_AT_A_TIME], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "Stopped after 0 calls: no interpreter is free. Run the rest later.",
+        "The values are those before this program.",
+    ]
+
+
 BOOK = """
 import os
 from agentkit import CodeMode, JsonAgent, tool
