@@ -29,7 +29,7 @@ from ..extend import (
     RunOpened,
     ThoughtPiece,
 )
-from .run_input import is_client_call
+from .run_input import interrupt_id, is_client_call
 
 APPROVAL = "agentkit:approval"
 QUESTION_REASON = "agentkit:question"
@@ -309,7 +309,7 @@ def _interrupts(pending: Iterable[Pending]) -> Json:
 
 def _interrupt(pending: Pending) -> Json:
     call = pending.call
-    asked = {"id": pending.id, "toolCallId": call.id, "responseSchema": pending.schema}
+    asked = {"id": interrupt_id(pending), "toolCallId": call.id, "responseSchema": pending.schema}
     if not pending.is_approval:
         return {**asked, "reason": QUESTION_REASON, "message": pending.text}
     shown = _own(tool=call.name, arguments=call.arguments, reason=pending.reason)

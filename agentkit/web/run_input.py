@@ -7,10 +7,11 @@ the run as a question does: its result is the answer, in the client's next reque
 import json
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 from .. import Audio, DefinitionError, Document, Image, InputRequired, JsonAgent, JsonTool, Pending, Question, ToolError
@@ -294,15 +295,28 @@ def _identity(body: Json, key: str) -> str:
     return value
 
 
-def read_resume(resume: Mapping[str, tuple[str, Any]], questions: Collection[str]) -> Json:
+def interrupt_id(pending: Pending) -> str:
+    """Return the id under which clients answer, which names the text and the arguments that they show.
+
+    Ids of calls occur again in a conversation that begins anew under its old name, and a decision holds for one call.
+    """
+    shown = pending.masked()
+    text = json.dumps([shown.text, shown.call.name, shown.call.arguments])
+    return f"{pending.id}#{blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def read_resume(resume: Mapping[str, tuple[str, Any]], pending: Iterable[Pending]) -> Json:
     """Return the decisions and answers in a request; a cancelled decision is a refusal, a cancelled question waits."""
     answers: Json = {}
-    for identity, (status, payload) in resume.items():
-        if identity not in questions:
+    for entry in pending:
+        if (given := resume.get(interrupt_id(entry))) is None:
+            continue
+        status, payload = given
+        if entry.is_approval:
             form = payload if isinstance(payload, dict) else {"approved": payload}
-            answers[identity] = PersonAnswer(status == "resolved" and read_approval(form))
+            answers[entry.id] = PersonAnswer(status == "resolved" and read_approval(form))
         elif status == "resolved":
-            answers[identity] = payload
+            answers[entry.id] = payload
     return answers
 
 

@@ -47,6 +47,7 @@ from .run_input import (
     BusyError,
     InputError,
     RunInput,
+    interrupt_id,
     is_client_call,
     join_facts,
     key_of_result,
@@ -166,7 +167,7 @@ class Thread:
             BusyError: Nothing waits for a decision, an answer or a result.
             InputError: A query with parts comes together with a result.
         """
-        waiting = {entry.id for entry in self.session.pending}
+        waiting = {interrupt_id(entry) for entry in self.session.pending}
         if isinstance(given.content, list) and self.find_results(given):
             raise InputError("messages: send the results of the client's tools first, then the message with parts")
         if given.results and given.content is None and not given.resume and not self.find_results(given):
@@ -203,12 +204,12 @@ class Thread:
         """
         live = self._live
         question = live.question if live is not None else None
-        if live is None or question is None or question.id not in given.resume:
+        if live is None or question is None or (identity := interrupt_id(question)) not in given.resume:
             return None
-        status, payload = given.resume[question.id]
+        status, payload = given.resume[identity]
         value = payload if status == "resolved" else None
         if value is not None and (problem := explain_answer(question, value)):
-            raise InputError(f"resume: {question.id!r}: {problem}")
+            raise InputError(f"resume: {identity!r}: {problem}")
         first = len(self.events)
         live.go_on(given.run, given.echo, value)
         return first
@@ -293,7 +294,7 @@ class Thread:
                 live.show(reader.read(event))
 
         try:
-            answers = read_resume(given.resume, {entry.id for entry in self.session.pending if not entry.is_approval})
+            answers = read_resume(given.resume, self.session.pending)
             answers |= {key_of_result(call): result for call, result in results.items()}
             query = query_of_content(given.content)
             if results and isinstance(query, str):  # the calls are carried out first, then the model reads the query

@@ -331,6 +331,34 @@ def test_what_is_listed_is_masked(tmp_path):
             assert "correct-horse" not in client.get(path).text
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_decision_does_not_hold_for_a_call_with_the_same_id_in_a_conversation_that_begins_anew(is_restarted):
+    paid = []
+
+    @tool(effect="danger")
+    def pay(euros: float) -> str:
+        """Pay."""
+        paid.append(euros)
+        return "paid"
+
+    first, second = (
+        {"tool_calls": [{"id": "", "name": "pay", "arguments": {"euros": euros}}]} for euros in (5, 1000)
+    )  # as a model without ids writes them
+    with page_of(pay, replies=[first, second, answer("ok")]) as client:
+        (seen,) = post_query(client)[-1]["outcome"]["interrupts"]
+        client.delete("/threads/t")
+        if is_restarted:
+            client = page_of(pay, replies=[second, answer("ok")])
+        (waiting,) = post_query(client)[-1]["outcome"]["interrupts"]
+        assert seen["toolCallId"] == waiting["toolCallId"] == "call_1"
+        replies = []
+        for interrupt in (seen, waiting):
+            resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+            replies.append(client.post("/agui", json={"threadId": "t", "runId": "r2", "resume": resume}).status_code)
+            assert paid == [1000] * (interrupt is waiting)
+    assert replies == [409, 200]
+
+
 def test_older_runs_and_conversations_are_listed_when_the_page_asks_for_more(tmp_path):
     store = tmp_path / "runs.db"
     with page_of(replies=[answer("ok")] * 5, store=store) as client:

@@ -84,14 +84,14 @@ def test_a_thread_that_was_continued_elsewhere_does_not_stick(workers, tmp_path)
         (interrupt,) = (await workers[0].ask("refund"))[-1]["outcome"]["interrupts"]
         (run,) = journal.runs(tmp_path / "runs.db", unfinished=True)
         other = agent_of(journal=tmp_path / "runs.db")
-        resumed = await asyncio.to_thread(other.resume, run.id, approvals={interrupt["id"]: True})
+        resumed = await asyncio.to_thread(other.resume, run.id, approvals={interrupt["toolCallId"]: True})
         late = await workers[0].decide(interrupt)
         return resumed.answer, (await workers[0].ask("tea?"))[-1]["result"], late
 
     resumed, later, late = asyncio.run(talk())
     assert (resumed, later, paid) == ("done", "refund / tea?", [4])
     assert late.status_code == 409
-    assert "the decision comes too late: nothing waits for one under the id 'call_1_1'" in late.json()["error"]
+    assert "the decision comes too late: nothing waits for one under the id 'call_1_1#" in late.json()["error"]
 
 
 def test_a_decision_that_another_window_made_first_comes_too_late(workers):
