@@ -171,6 +171,7 @@ from .tools.settings import ToolEffect as ToolEffect
 from .tools.settings import Trust as Trust
 from .tools.settings import check_timeout as check_timeout
 from .tools.toolset import Toolset as Toolset
+from .tools.toolset import aclosing_toolsets as aclosing_toolsets
 from .tools.toolset import name_toolset_tools as name_toolset_tools
 from .tools.toolset import opened_toolsets as opened_toolsets
 from .tools.toolset import split_toolsets as split_toolsets

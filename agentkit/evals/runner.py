@@ -32,6 +32,8 @@ from ..extend import (
     ProgressBar,
     Query,
     Recording,
+    Toolset,
+    aclosing_toolsets,
     export,
     find_versions,
     iterate_concurrently,
@@ -128,9 +130,11 @@ async def aevaluate(agent: AgentSource, cases: CaseSource, **how: Unpack[EvalOpt
         if stored is not None:
             began = stored.state["began"]
             outcomes |= {key: with_results(trial, stored.place) for key, trial in stored.outcomes.items()}
+        opened: list[Toolset] = []
+        await stack.enter_async_context(aclosing_toolsets(opened))
         for toolset in agent.toolsets if isinstance(agent, JsonAgent) else ():
             await toolset.open_tools()
-            stack.push_async_callback(toolset.close_tools)
+            opened.append(toolset)
         evaluation.check_cases()
         missing = [trial for trial in planned if trial.blank.key not in outcomes]
         bar = stack.enter_context(ProgressBar(len(missing), how.get("progress")))

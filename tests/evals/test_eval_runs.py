@@ -62,6 +62,24 @@ def test_trials_and_models_run_side_by_side_and_do_not_share_a_history(run):
     assert report.count_passed("bad") == {"Tea?": (0, 3), "Tea, please?": (0, 3)}
 
 
+def test_an_error_at_the_close_of_a_source_of_tools_does_not_replace_the_report(run):
+    class Broken:
+        name = "broken"
+
+        async def open_tools(self):
+            pass
+
+        async def close_tools(self):
+            raise ConnectionError("no way")
+
+        def list_tools(self):
+            return []
+
+    agent = JsonAgent([price_of, Broken()], model=ScriptedModel(answer("3.50 euros")))
+    with pytest.warns(RuntimeWarning, match=r"^broken was not closed: ConnectionError: no way\."):
+        assert run(agent, [TEA]).trials[0].answer == "3.50 euros"
+
+
 def test_a_function_makes_an_agent_for_each_case(run):
     seen = []
 
