@@ -15,12 +15,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ..core.errors import DefinitionError, ModelError
+from ..core.errors import DefinitionError, ModelError, RunError
 from ..core.flow import Done, Emit, Event, Flow, Hooks, Policy, around, ask
 from ..core.threads import on_cancel
 from ..engine.model import AskModel, Reply
 
 Ticket: TypeAlias = "Future[None]"
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,7 @@ class Gate:
         self._lock = threading.RLock()
         self._line: deque[Ticket] = deque()
         self._under_way: set[Ticket] = set()
+        self._loops: dict[Ticket, asyncio.AbstractEventLoop | None] = {}
         self._begun: deque[float] = deque()
         self._timer: threading.Timer | None = None
 
@@ -74,15 +82,25 @@ class Gate:
         """Queue a request; the returned ticket is done when it may be sent.  Every ticket must be passed to `leave`."""
         ticket: Ticket = Future()
         with self._lock:
+            self._loops[ticket] = _running_loop()
             self._line.append(ticket)
             self._admit()
         return ticket
+
+    def is_blocked_by_loop(self, ticket: Ticket) -> bool:
+        """Return whether a blocking wait would never end: requests of the event loop that it stops take all places."""
+        loop = _running_loop()
+        if loop is None or self.max_concurrency is None:
+            return False
+        with self._lock:
+            return sum(own is loop for one, own in self._loops.items() if one is not ticket) >= self.max_concurrency
 
     def leave(self, ticket: Ticket) -> None:
         """Remove a ticket: its request has ended, or is no longer wanted."""
         ticket.cancel()
         with self._lock:
             self._under_way.discard(ticket)
+            self._loops.pop(ticket, None)
             self._admit()
 
     def _admit(self) -> None:
@@ -149,8 +167,14 @@ class WaitForTicket:
     ticket: Ticket
     model: str
     timeout: float | None = None
+    gate: Gate | None = None
 
     def perform(self) -> Generator[Event, None, None]:
+        if self.gate is not None and self.gate.is_blocked_by_loop(self.ticket):
+            raise RunError(
+                f"{self.model}: the rate limit cannot admit the request while a blocking call stops the event loop of "
+                "an earlier one. Await the run: await agent.arun(query)."
+            )
         try:
             with on_cancel(self.ticket.cancel):
                 self.ticket.result(self.timeout)
@@ -203,7 +227,7 @@ def throttle(
             if not ticket.done():
                 timeout = effect.request.timeout
                 yield from ask(Emit(Throttled(name)))
-                yield from ask(WaitForTicket(ticket, name, timeout))
+                yield from ask(WaitForTicket(ticket, name, timeout, gate))
                 if timeout is not None:
                     left = max(0.0, timeout - (time.monotonic() - start))
                     effect = replace(effect, request=replace(effect.request, timeout=left))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, ModelError
+from agentkit import DefinitionError, JsonAgent, ModelError, RunError
 from agentkit.core.flow import Done, Emit, adrive, around, ask, drive
 from agentkit.core.messages import assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
@@ -179,6 +179,37 @@ def test_waiting_does_not_block_the_event_loop():
 
     asyncio.run(main())
     assert (crowd.most, crowd.asked) == (1, 3)
+
+
+def test_a_blocking_call_is_refused_where_its_event_loop_holds_all_places():
+    async def main():
+        gate = open_gate("slow", 1)
+        model = Silent()
+        holder = asyncio.ensure_future(adone(throttle(1)(asking(model))))
+        async with asyncio.timeout(PATIENCE):
+            await model.asked.wait()
+        with pytest.raises(RunError, match=r"slow: .* Await the run: await agent\.arun\(query\)"):
+            list(drive(throttle(1)(asking(Silent(), timeout=PATIENCE))))
+        holder.cancel()
+        await asyncio.wait([holder])
+        assert gate.enter().done()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("of", ["concurrency", "a minute"])
+def test_a_blocking_call_waits_where_its_event_loop_leaves_it_a_place(of):
+    async def main():
+        gate = Gate(window=0.05)
+        gate.narrow(*(2, None) if of == "concurrency" else (None, 1))
+        own = gate.enter()
+        other = await asyncio.to_thread(gate.enter)
+        ticket = gate.enter()
+        threading.Timer(0.01, gate.leave, [other]).start()
+        list(drive(ask(WaitForTicket(ticket, "slow", PATIENCE, gate))))
+        assert own.done()
+
+    asyncio.run(main())
 
 
 def test_models_of_other_names_have_gates_of_their_own():
