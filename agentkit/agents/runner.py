@@ -28,7 +28,7 @@ from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply
 from ..core.host import check_main, find_kernel
 from ..core.messages import system, text_of
 from ..core.threads import RUN_CANCELLATION, Cancellation
-from ..engine.loop import Answer
+from ..engine.loop import Answer, is_open
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
 from ..policies.quota import Account, Accounts, QuotaStore, keep_quotas
@@ -40,7 +40,7 @@ from ..sessions.journal.writer import JournalWriter
 from ..sessions.session import Session, conversation_in, open_journal, open_recording
 from ..tools.execution.call_tools import CALLER_IN_ASYNC_RUN
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
-from ..views.notebook import show_in_cell
+from ..views.notebook import INTERRUPTED_NOTICE, NOTHING_LEFT_NOTICE, explain_interrupt, show_in_cell
 from .handoffs import run_handoffs
 from .inner_runs import nest
 from .instruments import ObservedRun, RunObserver, find_instrument
@@ -55,6 +55,7 @@ T = TypeVar("T")
 def stream_run(spec: AgentSpec, request: RunRequest, query: UserQuery | None = None) -> Generator[Event, None, None]:
     """Run an agent, blocking; yield the events, `RunFinished` last."""
     with (
+        _explain_interrupt(request.session),
         nest(spec, request, query) as (request, query),
         prepare(spec, request, query) as (run, flow),
         closing_toolsets(run.toolsets),
@@ -72,13 +73,23 @@ async def astream_run(
     if spec.settings.tool_thread == "caller":
         raise DefinitionError(CALLER_IN_ASYNC_RUN)
     await request.session.wait_until_free()
-    with nest(spec, request, query) as (request, query):
+    with _explain_interrupt(request.session), nest(spec, request, query) as (request, query):
         async with aprepare(spec, request, query) as (run, flow), aclosing_toolsets(run.toolsets):
             stopper = _TaskStopper(run.cancellation)
             async with aclosing(adrive(flow)) as steps:
                 while isinstance(event := await stopper.next_event(steps), Event):
                     for shown in run.watch(event):
                         yield shown
+
+
+@contextmanager
+def _explain_interrupt(session: Session) -> Iterator[None]:
+    """Let a cell show how an interrupted run of a session continues, if it does."""
+    try:
+        yield
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        with explain_interrupt(INTERRUPTED_NOTICE if is_open(session.messages) else NOTHING_LEFT_NOTICE):
+            raise
 
 
 def _explain_stream(run: str) -> dict[str, str]:

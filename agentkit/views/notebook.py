@@ -39,6 +39,7 @@ MAX_LINE_CHARS = 160
 INTERRUPTED_NOTICE = (
     'Interrupted. Finished steps are kept: agent.run() continues the run, agent("...") asks something else.'
 )
+NOTHING_LEFT_NOTICE = 'Interrupted. No step is left to continue: ask again, agent("...").'
 
 _live_view = display_with("agentkit.views.html:live_view")
 _prose_view = display_with("agentkit.views.html:prose_view")
@@ -52,7 +53,7 @@ _cell_lock = threading.Lock()
 @contextmanager
 def show_in_cell(redraw_seconds: float = REDRAW_SECONDS) -> Iterator[Listener]:
     """Return a listener that shows a run in the current cell; outside a notebook it does nothing."""
-    with explain_interrupt(INTERRUPTED_NOTICE), _draw(redraw_seconds) as listener:
+    with _draw(redraw_seconds) as listener:
         yield listener
 
 

@@ -62,19 +62,41 @@ def cell(monkeypatch):
 
 
 SET_UP = """
+import asyncio
 import time
 from agentkit import JsonAgent
+from agentkit.events import ToolStarted
 from agentkit.testing import ScriptedModel, answer, call
 
-def agent(seconds=0.5):
+class Slow:
+    name = "slow"
+
+    def ask(self, request):
+        time.sleep(3)
+        yield
+
+    async def aask(self, request):
+        await asyncio.sleep(3)
+        yield
+
+def agent(seconds=0.5, model=None):
     def nap() -> str:
         "Naps."
         time.sleep(seconds)
         return "slept"
 
-    return JsonAgent(nap, model=ScriptedModel(call("nap"), answer("rested")))
+    return JsonAgent(nap, model=model or ScriptedModel(call("nap"), answer("rested")))
 """
 """The first cell of a real kernel's notebook."""
+
+
+SINGLE = (
+    "tired('Nap')",
+    "await tired.arun('Nap')",
+    "for event in tired.stream('Nap'):\n    if isinstance(event, ToolStarted): print('starts')",
+    "async for event in tired.astream('Nap'):\n    if isinstance(event, ToolStarted): print('starts')",
+)
+"""Ways to run one query."""
 
 
 MANY = {
@@ -233,9 +255,14 @@ def test_an_interrupt_of_a_kernel_is_one_line_and_the_run_continues():
 
     try:
         execute(SET_UP)
-        for code in ("tired = agent(3)\ntired('Nap')", "tired = agent(9)\nawait tired.arun('Nap')"):
-            assert execute(code, interrupt=True) == [notebook.INTERRUPTED_NOTICE]
+        for code in SINGLE:
+            assert execute(f"tired = agent(9)\n{code}", interrupt=True) == [notebook.INTERRUPTED_NOTICE], code
             assert execute("tired.run().answer") == ["'rested'"]
+        for code in ("tired('Nap')", "await tired.arun('Nap')"):
+            assert execute(f"tired = agent(model=Slow())\n{code}", interrupt=True) == [notebook.NOTHING_LEFT_NOTICE], (
+                code
+            )
+            assert execute("tired.history[1:]") == ["[]"]
         for method, line in MANY.items():
             assert execute(f"tired = agent(3)\nprint('starts')\n{method}", interrupt=True) == [line], method
     finally:
