@@ -158,7 +158,7 @@ class Paused(RunError):
 
     Attributes:
         pending: What the run waits for: decisions about calls, then answers to questions.
-        session: The session to run again, with `answers={pending.id: True}`, say.
+        session: The session to run again, with `answers={pending.id: True}`, say; None after `pickle`.
         run_id: The id of the run where the agent's journal keeps it: `agent.resume(run_id, answers=...)` continues it
             in any process.
     """
@@ -170,6 +170,10 @@ class Paused(RunError):
     def __str__(self) -> str:
         waiting = describe_pause(self.pending, self._begin_line("error.session"))
         return " ".join(filter(None, [super().__str__(), waiting]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without the session, which stays in its process: `run_id` continues the run in another one."""
+        return type(self), self.args, {**self.__dict__, "session": None}
 
     def _begin_line(self, session: str) -> str:
         """Return the begin of the line that continues the run, up to the answers."""

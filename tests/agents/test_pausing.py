@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 import subprocess
 import sys
 
@@ -440,3 +441,18 @@ def test_a_result_that_comes_after_a_pause_is_read_though_it_stands_before_anoth
         world.run(agent, None, session=asked.value.session, answers={asked.value.questions[0].id: "1"})
     assert [waiting.name for waiting in held.value.calls] == ["send"]
     assert [message.get("name") for message in agent.history[3:5]] == ["read_page", "price_of"]
+
+
+@pytest.mark.parametrize("script", [calls(call("delete", path="a.txt")), calls(call("book"))], ids=["call", "question"])
+def test_a_pause_leaves_its_process_without_the_session(world, tmp_path, script):
+    def book() -> str:
+        """Books."""
+        return f"{ask_question('How many?', int)} nights"
+
+    asking = JsonAgent(delete, book, model=ScriptedModel(script, FINAL), journal=tmp_path / "runs.db")
+    with pytest.raises(Paused) as caught:
+        world.run(asking, "go")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (str(error), error.history, error.session) == (str(caught.value), caught.value.history, None)
+    answers = {error.pending[0].id: True if error.calls else 3}
+    assert asking.resume(error.run_id, answers=answers).answer == "done"
