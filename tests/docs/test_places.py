@@ -16,9 +16,27 @@ GUIDE = ROOT / "docs" / "guides" / "places.md"
 MAX_LINES = 25
 """Of a file without its blank lines."""
 
+WRONG = """
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer
+
+
+def refuse(text):
+    if text == "Wrong.":
+        raise ValueError("it is wrong")
+
+
+def make_wrong(shop):
+    return JsonAgent(shop.price_of, memory=False, model=ScriptedModel(answer("Wrong."), answer("Right.")), checks=[refuse])
+"""
+"""The module `wrong`: an agent whose first answer is withdrawn, because a check refuses it."""
+
 FASTAPI = """
+import api
+import shop
 from fastapi.testclient import TestClient
 from api import app
+from wrong import make_wrong
 
 client = TestClient(app)
 print(client.get("/ask", params={"query": "What is the price of tea?"}).text)
@@ -27,6 +45,8 @@ query = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user",
 print(client.post("/agent/", json=query).status_code)
 signed = client.post("/agent/", json=query, headers={"authorization": "Bearer token-of-ada"})
 print(signed.status_code, '"RUN_FINISHED"' in signed.text, '"3.5"' in signed.text)
+api.agent = make_wrong(shop)
+print(client.get("/ask", params={"query": "What?"}).text)
 """
 
 DJANGO = """
@@ -151,7 +171,9 @@ finally:
 """
 
 STREAMLIT = """
+import shop
 from streamlit.testing.v1 import AppTest
+from wrong import make_wrong
 
 page = AppTest.from_file("streamlit_page.py", default_timeout=60).run()
 page.chat_input[0].set_value("What is the price of tea?").run()
@@ -160,16 +182,24 @@ page.chat_input[0].set_value("Refund 4 euros to Ada.").run()
 print([one.label for one in page.button], page.chat_message[-1].markdown[0].value)
 page.button[0].click().run()
 print(page.exception, len(page.button), page.chat_message[-1].markdown[0].value)
+shop.agent = make_wrong(shop)
+page.chat_input[0].set_value("What?").run()
+print(page.chat_message[-1].markdown[0].value)
 """
 
 GRADIO = """
+import gradio_page
+import shop
 from gradio_client import Client
 from gradio_page import page
+from wrong import make_wrong
 
 _, url, _ = page.launch(prevent_thread_lock=True, quiet=True)
 client = Client(url, verbose=False)
 for query in ("What is the price of tea?", "Refund 4 euros to Ada.", "yes"):
     print(client.predict(query, api_name="/reply"))
+gradio_page.agent = make_wrong(shop)
+print(client.predict("What?", api_name="/reply"))
 page.close(verbose=False)
 """
 
@@ -194,7 +224,10 @@ print([message["content"] for message in desk.agent.resume(run_id).messages if m
 
 PLACES = {
     "agentkit": (DESK, [r"Done\.", r"Done\.", r"\['1\.0 euros went to Ada', .*not Bob.*"]),
-    "fastapi": (FASTAPI, ["3.5", r"It waits for a decision: \w{12}", "401", "200 True True"]),
+    "fastapi": (
+        FASTAPI,
+        ["3.5", r"It waits for a decision: \w{12}", "401", "200 True True", r"Wrong\.\s+\[The .*\]", r"Right\."],
+    ),
     "django": (DJANGO, [r"order 1 1", r"b'{\"answer\": \"Ordered.\"}' 1", "failed: .*replies.*", r"\['tea'\]"]),
     "celery": (
         CELERY,
@@ -214,9 +247,13 @@ PLACES = {
             r"\[\('user', 'What is the price of tea\?'\), \('assistant', '3\.5'\)\]",
             r"\['Allow'\] The agent wants to call refund:(?s:.*?)euros: 4",
             r"ElementList\(\) 0 4\.0 euros went to Ada",
+            r"Right\.",
         ],
     ),
-    "gradio": (GRADIO, ["3.5", r"The agent wants to call refund:(?s:.*?)Answer yes.*", "4.0 euros went to Ada"]),
+    "gradio": (
+        GRADIO,
+        ["3.5", r"The agent wants to call refund:(?s:.*?)Answer yes.*", "4.0 euros went to Ada", r"Right\."],
+    ),
 }
 """For each framework what drives the file, and the lines that it prints."""
 
@@ -239,6 +276,7 @@ def test_an_agent_works_in_its_place(name, tmp_path):
         (tmp_path / title).write_text(body)
     driver, expected = PLACES[name]
     (tmp_path / "drive.py").write_text(driver)
+    (tmp_path / "wrong.py").write_text(WRONG)
     outside = {key: value for key, value in os.environ.items() if not re.match(r"AGENTKIT_|.*_KEY$|PYTEST_", key)}
     command = [sys.executable, str(ROOT / "tests" / "loopback_only.py"), "drive.py"]
     environment = {**outside, "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONPATH": str(tmp_path)}
