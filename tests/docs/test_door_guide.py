@@ -9,7 +9,7 @@ import pytest
 from snippets import blocks
 
 from agentkit import JsonAgent, JsonTool, ask_question
-from agentkit.testing import ScriptedModel, answer, call
+from agentkit.testing import ScriptedModel, answer, call, calls
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "doors.md"
 MAX_DOOR_LINES = 60
@@ -123,6 +123,17 @@ def test_what_is_no_yes_refuses_with_a_reason(serve, door, tmp_path):
         door(JsonAgent(tool, model=model), url, str(tmp_path / "chats.db")).serve()
     assert [text[-1] for text in service.texts.values()][-1] == "Then not."
     assert "not him" in json.dumps(model.requests[-1].messages)
+
+
+def test_a_message_decides_all_calls_of_a_turn(serve, door, tmp_path):
+    both = calls(call("pay", to="Ada"), call("pay", to="Bob"), call("paint", thing="the door"))
+    model = ScriptedModel(both, answer("Both have it."))
+    service, url = serve([update(1, 1, "Pay both."), update(2, 1, "yes"), update(3, 1, "blue")])
+    with pytest.raises(OSError, match="503"):
+        door(JsonAgent(JsonTool(pay, effect="danger"), paint, model=model), url, str(tmp_path / "chats.db")).serve()
+    assert [text[-1] for text in service.texts.values()][1:] == ["Which colour?", "Both have it."]
+    results = [message["content"] for message in model.requests[-1].messages if message["role"] == "tool"]
+    assert results == ["paid Ada", "paid Bob", "the door is blue"]
 
 
 def test_a_question_of_a_tool_is_answered_by_the_next_message(serve, door, tmp_path):
