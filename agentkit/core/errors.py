@@ -65,7 +65,8 @@ class DefinitionError(AgentkitError):
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows in place of a traceback: the text, and the line of the user's code."""
         frames = [frame for frame in extract_tb(self.__traceback__) if not frame.filename.startswith(PACKAGE)]
-        where = [f"  line {frame.lineno}: {frame.line}" for frame in frames[-1:]]
+        users = [frame for frame in frames if "IPython" not in Path(frame.filename).parts]  # a magic is called by it
+        where = [f"  line {frame.lineno}: {frame.line}" for frame in users[-1:]]
         return [f"{type(self).__name__}: {self}", *where]
 
 

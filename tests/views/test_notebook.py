@@ -526,6 +526,7 @@ def test_a_magic_that_cannot_ask_says_why(cells, problem):
     text, _ = run_cells(*cells)
     assert problem in text
     assert "Traceback" not in text
+    assert "fn(*args" not in text, "the line is one of the cell, not of IPython"
 
 
 def test_an_answer_that_begins_again_replaces_what_the_cell_shows(cell):
