@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, Unpack, cast, get_args
 
 from ..core.context import RunContext, find_injected
@@ -422,6 +423,8 @@ def _is_method(instance: Any, name: str) -> bool:
     static = inspect.getattr_static(instance, name)
     if inspect.isclass(instance):
         return isinstance(static, classmethod | staticmethod)
+    if isinstance(static, cached_property):  # a routine for inspect, since it has no __set__
+        return False
     return inspect.isroutine(static) or isinstance(static, JsonTool)
 
 

@@ -1,6 +1,7 @@
 """Tools whose arguments stand together in one class, and tools that are classes."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Literal, NamedTuple, Optional, TypedDict
 
 import pytest
@@ -249,6 +250,10 @@ class Shop:
     @property
     def rent(self) -> int:
         raise RuntimeError("a property is not looked at")
+
+    @cached_property
+    def catalogue(self) -> dict[str, int]:
+        raise RuntimeError("a cached property is not looked at")
 
     def _secret(self) -> None: ...
 
