@@ -138,14 +138,14 @@ async def iterate_concurrently(
 
     Args:
         run: Returns an outcome, or the exception that ended it; one that is no `Exception` is raised.
-        items: The items, which None is not.
+        items: The items.
         concurrency: The number of runs at a time.
 
     Raises:
         InnerPaused: An outcome was this exception; the others have ended.
     """
     waiting = _iterate(items)
-    upcoming: asyncio.Task[E | None] | None = None
+    upcoming: asyncio.Task[tuple[E, ...]] | None = None
     runs: dict[asyncio.Task[T | BaseException], int] = {}
     started = 0
     is_over = False
@@ -162,10 +162,10 @@ async def iterate_concurrently(
                 watched = [*runs] if upcoming is None else [*runs, upcoming]
                 done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
                 if upcoming is not None and upcoming in done:
-                    item = upcoming.result()
+                    found = upcoming.result()
                     upcoming = None
-                    is_over = item is None
-                    if item is not None:
+                    is_over = not found
+                    for item in found:
                         runs[asyncio.create_task(run(item))] = started
                         started += 1
                 for ended in [task for task in runs if task in done]:
@@ -212,12 +212,17 @@ def _read_in_thread(queries: Iterable[Query]) -> Queries:
 
 
 async def _read(queries: Any) -> AsyncGenerator[Query, None]:
-    while (query := await run_in_thread(partial(next, queries, None))) is not None:
+    end = object()
+    while (query := await run_in_thread(partial(next, queries, end))) is not end:
         yield query
 
 
-async def _next(waiting: AsyncGenerator[E, None]) -> E | None:
-    return await anext(waiting, None)
+async def _next(waiting: AsyncGenerator[E, None]) -> tuple[E, ...]:
+    """Return the next item alone; nothing at the end."""
+    try:
+        return (await anext(waiting),)
+    except StopAsyncIteration:
+        return ()
 
 
 async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:

@@ -110,6 +110,13 @@ def test_one_that_fails_does_not_stop_the_others_and_stands_in_its_place(world):
     assert isinstance(results[2], RunError)
 
 
+@pytest.mark.parametrize("of", [list, iter])
+def test_a_query_of_none_fails_in_its_place_and_the_others_are_answered(world, of):
+    results = run_all(world, agent(), of(["a", None, "c"]))
+    assert [getattr(result, "answer", None) for result in results] == ["a", None, "c"]
+    assert "the query is empty" in str(results[1])
+
+
 def test_a_batch_that_runs_twice_fails_twice(world):
     settled = agent()
     for _ in range(2):
