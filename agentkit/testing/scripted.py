@@ -22,6 +22,7 @@ from typing import Any
 from ..core.errors import ModelError, ModelErrorKind
 from ..core.messages import Message, ToolCall, Usage, assistant
 from ..engine.model import Delta, Model, Reply, Request, TextDelta, split_deltas
+from ..tools.final_answer import ANSWER_KEY, FINAL_ANSWER
 
 
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -46,7 +47,8 @@ def answer(value: Any = ..., /, **fields: Any) -> dict[str, Any]:
     """Return the scripted reply that gives the final answer.
 
     Args:
-        value: The answer of an agent whose answer is one value: `answer("Go north.")`, `answer(5)`.
+        value: The answer of an agent whose answer is one value: `answer("Go north.")`, `answer(5)`. In a reply of
+            `ModelServer`, a text for another type than `str`, such as an Enum or a date, is `answer(answer="red")`.
         fields: The fields of the answer, for an agent with `answer=` a class: `answer(city="Kolkata", degrees=29)`.
 
     Returns:
@@ -115,13 +117,13 @@ class ScriptedModel:
             raise entry
         if isinstance(entry, Reply):
             return entry
-        message = _build_message(entry, place)
+        message = _build_message(entry, place, request.tools)
         extra = entry if isinstance(entry, Mapping) else {}
         usage = Usage(**{"requests": 1, **extra.get("usage", {})})
         return Reply(message, usage, extra.get("finish_reason"), self.name)
 
 
-def _build_message(entry: Any, place: int) -> Message:
+def _build_message(entry: Any, place: int, tools: Mapping[str, Any]) -> Message:
     if isinstance(entry, str):
         return assistant(entry)
     if not isinstance(entry, Mapping):
@@ -130,14 +132,21 @@ def _build_message(entry: Any, place: int) -> Message:
         hint = "ModelServer plays faults of a provider; an exception is a failed request here."
         raise TypeError(f"a scripted reply has no key {min(unknown)!r}. Its keys are: {', '.join(_KEYS)}. {hint}")
     calls = [
-        ToolCall(
-            call.get("id", f"call_{place + 1}_{number}"),
-            call["name"],
-            call["arguments"] if isinstance(call.get("arguments"), str) else json.dumps(call.get("arguments", {})),
-        )
+        ToolCall(call.get("id", f"call_{place + 1}_{number}"), call["name"], _write_arguments(call, tools))
         for number, call in enumerate(entry.get("tool_calls") or (), 1)
     ]
     return assistant(entry.get("content"), calls)
+
+
+def _write_arguments(call: Mapping[str, Any], tools: Mapping[str, Any]) -> str:
+    """Return the arguments of a scripted call as text; those of `answer("...")` under the name in the schema."""
+    given = call.get("arguments", {})
+    if isinstance(given, str):
+        return given
+    if call["name"] == FINAL_ANSWER and [*given] == ["text"] and FINAL_ANSWER in tools:
+        names = [*tools[FINAL_ANSWER].parameters["properties"]]
+        given = {ANSWER_KEY: given["text"]} if names == [ANSWER_KEY] else given
+    return json.dumps(given)
 
 
 Calls = list[dict[str, Any]]

@@ -1,6 +1,8 @@
 """The model that plays a script."""
 
 from dataclasses import dataclass
+from datetime import date
+from typing import Literal
 
 import pytest
 
@@ -109,4 +111,6 @@ def test_an_answer_of_one_value_or_with_fields():
         degrees: int
 
     assert JsonAgent(answer=int, model=ScriptedModel(answer(5)))("?") == 5
+    assert JsonAgent(answer=Literal["yes", "no"], model=ScriptedModel(answer("yes")))("?") == "yes"
+    assert JsonAgent(answer=date, model=ScriptedModel(answer("2026-11-24")))("?") == date(2026, 11, 24)
     assert JsonAgent(answer=Walk, model=ScriptedModel(answer(city="Kolkata", degrees=29)))("?") == Walk("Kolkata", 29)
