@@ -206,7 +206,7 @@ def _load_target(target: str) -> list[Any]:
         raise click.UsageError(f"{target}: no such file: {place}")
     try:
         module = import_file(Path(place)) if place.endswith(".py") else _import_module(place)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends itself
         raise click.UsageError(f"{target}: cannot be imported: {type(error).__name__}: {error}") from error
     if name:
         if not hasattr(module, name):

@@ -377,7 +377,7 @@ def _load_object(text: str, folder: Path) -> Any:
     if Path(getattr(module, "__file__", None) or "").resolve() != file.resolve():  # else it is imported already
         try:
             module = import_file(file)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise DefinitionError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
         raise DefinitionError(f"{place} has no {name!r}. {suggest(name, [*vars(module)])}".strip())
