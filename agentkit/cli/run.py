@@ -251,7 +251,7 @@ def _print_total(usage: "agentkit.Usage", started: float) -> None:
 
 def _read_text(path: Path) -> str:
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path}: cannot be read: {error}") from error
 

@@ -281,7 +281,7 @@ def read_config(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
 def read_json(path: str | os.PathLike[str], remedy: str = "") -> Any:
     """Return the data in a file; raise `DefinitionError`, with `remedy` at its end, if that is not JSON."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DefinitionError(f"{os.fspath(path)}: cannot be read as JSON: {reason}. {remedy}".rstrip()) from error

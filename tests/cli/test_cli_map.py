@@ -34,6 +34,12 @@ def test_every_query_has_its_line_once(answers):
     assert "1 of 3 queries failed; --retry-failed asks them again" in result.stderr
 
 
+def test_a_file_of_windows_is_read_without_its_mark(run, folder):
+    (folder / "queries.txt").write_bytes(b"\xef\xbb\xbfAdd 2 and 3\r\nAdd 4 and 3\r\n")
+    lines = run("map", "queries.txt", "--tools", "mytools.py").stdout.splitlines()
+    assert {json.loads(line)["query"] for line in lines} == {"Add 2 and 3", "Add 4 and 3"}
+
+
 def test_what_is_answered_is_skipped_and_what_failed_asked_again_on_request(answers):
     answers()
     again, entries = answers()

@@ -333,10 +333,11 @@ CONFIG = {
 }
 
 
-def test_servers_come_from_a_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_servers_come_from_a_file(tmp_path, monkeypatch, encoding):
     monkeypatch.setenv("ZONE", "UTC")
     path = tmp_path / "mcp.json"
-    path.write_text(json.dumps(CONFIG))
+    path.write_text(json.dumps(CONFIG), encoding=encoding)
     time, web = MCPServer.from_config(path)
     assert (time.name, time.endpoint.words) == ("time", ("uvx", "mcp-server-time", "--tz=UTC"))
     assert time.endpoint.env == {"A": "b"}
