@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
 
-from .. import AgentkitError, JsonAgent, Session
+from .. import AgentkitError, JsonAgent, RunError, Session
 from ..evals import EVALUATION_PREFIX
 from ..extend import (
     Place,
@@ -162,7 +163,14 @@ def serve(agent: JsonAgent[Any], *, journal: Place | None = None, connect: Conne
         agent: The agent.
         journal: The journal that keeps the sessions; default: the agent's, else they end with the process.
         connect: Connects the agent with the editor's MCP servers: `agentkit.mcp.MCPServer`.  Default: not connected.
+
+    Raises:
+        RunError: Standard input or output is no pipe, socket or terminal.
     """
+    for number, name in enumerate(("input", "output")):
+        mode = os.fstat(number).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number)):
+            raise RunError(f"acp: standard {name} is not a pipe. An editor starts this command and talks with it.")
     place: Any = agent.journal if journal is None else journal
     asyncio.run(_serve(EditorAgent(agent, place, connect=connect)))
 

@@ -653,6 +653,16 @@ def test_a_message_longer_than_the_buffer_is_read_whole():
     assert asyncio.run(read()) == message
 
 
+def test_a_standard_input_that_no_editor_writes_is_an_error(tmp_path):
+    (tmp_path / "mine.py").write_text(AGENT)
+    command = [sys.executable, "-m", "agentkit.cli", "acp", "mine.py:agent"]
+    given = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run(command, cwd=tmp_path, check=False, **given)
+    assert done.returncode == 1
+    assert "acp: standard input is not a pipe. An editor starts this command" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_without_the_package_the_error_names_it(tmp_path):
     code = "import sys; sys.modules['acp'] = None; from agentkit.cli import main; main(['acp'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
