@@ -5,6 +5,7 @@ nearest pyproject.toml holds defaults for the options of all commands.
 """
 
 import errno
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -65,6 +66,9 @@ class Commands(click.Group):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:  # the caller closed it, `>&-`
+                setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
         try:
             with write_warnings_plainly():
                 return super().invoke(ctx)

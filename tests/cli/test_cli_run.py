@@ -242,6 +242,14 @@ def test_a_closed_pipe_ends_it_quietly(folder):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", ["run Add 2 and 3", "chat"])
+def test_a_closed_standard_stream_is_an_empty_one(folder, arguments, closed):
+    command = f"{sys.executable} -m agentkit.cli {arguments} --tools mytools.py --model offline {closed}"
+    done = subprocess.run(["bash", "-c", command], input="", capture_output=True, text=True, env=os.environ)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
 INNER = '''
 from agentkit import JsonAgent, tool
 
