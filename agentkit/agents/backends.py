@@ -251,10 +251,17 @@ def resolve_model(*models: str | Model | None) -> tuple[str | Model, str]:
 
 
 def list_models(models: str | Model | Sequence[str | Model]) -> tuple[str | Model, ...]:
-    """Return the models as a tuple; a single name or object is one model."""
+    """Return the models as a tuple; a single name or object is one model.
+
+    Raises:
+        DefinitionError: One is no model; None would be the embedded one.
+    """
     several = isinstance(models, Iterable) and not isinstance(models, str)
     listed: Any = models if several else [models]
-    return tuple(map(check_model, listed))
+    found = tuple(map(check_model, listed))
+    if any(model is None for model in found):
+        raise DefinitionError("fallback_models must be models, got None. Leave it out for none.")
+    return found
 
 
 def preload(model: Any) -> None:

@@ -124,6 +124,12 @@ def test_a_value_that_is_not_a_model_is_refused_when_the_agent_is_made(where) ->
         JsonAgent(len, **where)
 
 
+@pytest.mark.parametrize("models", [None, [None], ["offline", None]])
+def test_none_is_no_fallback_model_and_never_the_embedded_one(models) -> None:
+    with pytest.raises(DefinitionError, match=r"fallback_models must be models, got None\. Leave it out"):
+        JsonAgent(len, model=ScriptedModel(), fallback_models=models)
+
+
 def test_a_single_object_is_one_fallback_model(world) -> None:
     down = ScriptedModel(ModelError("down", kind="authentication"))
     assert world.run(JsonAgent(len, model=down, fallback_models=ScriptedModel(answer("yes"))), "x").answer == "yes"
