@@ -121,7 +121,8 @@ class AgentCommand(click.Command):
 
     def _is_agent(self, word: str) -> bool:
         if _IN_FILE.fullmatch(word):
-            return not self.takes_text or Path(word.rpartition(":")[0]).is_file()
+            is_one_word = len(word.split()) == 1  # of a path or a typing error in it
+            return not self.takes_text or is_one_word or Path(word.rpartition(":")[0]).is_file()
         return not self.takes_text and bool(_IN_MODULE.fullmatch(word)) and not Path(word).exists()
 
     def _find_argument(self, args: Sequence[str]) -> int:

@@ -59,7 +59,14 @@ def test_run_map_and_chat_take_an_agent(run, mine, folder):
 def test_words_that_look_like_an_agent_are_words(run, mine):
     result = run("run", "--tools", "mytools.py", "--model", "offline", "note:this", "now")
     assert "cannot be imported" not in result.output
-    assert "no such file" not in run("run", "gone.py:agent", "now", "--tools", "mytools.py").output
+    for words in (["See gone.py:agent"], ["--", "gone.py:agent"], ["Read", "gone.py:agent"]):
+        assert "no such file" not in run("run", "--tools", "mytools.py", "--model", "offline", *words).output
+
+
+def test_a_file_of_an_agent_that_is_not_there_is_no_query(run):
+    result = run("run", "gone.py:agent", "Hi")
+    assert result.exit_code == 2
+    assert "no such file: gone.py" in result.output
 
 
 def test_settings_beside_an_agent_are_refused(run, mine):
