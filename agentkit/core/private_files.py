@@ -1,5 +1,6 @@
 """Files with conversations: new ones can be read and written by their owner only."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -33,6 +34,8 @@ def write_atomically(path: Path, data: bytes) -> None:
         OSError: The file cannot be written; the error names it.
     """
     path = path.resolve()  # replace the target of a link, not the link
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder. Name a file in it", str(path))
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except FileNotFoundError as error:

@@ -237,6 +237,11 @@ class TestRunsWithoutPlace:
             self.agent.session.save(file)
         assert caught.value.filename == str(file)
 
+    def test_a_session_saved_as_a_folder(self, tmp_path):
+        with pytest.raises(IsADirectoryError, match="it is a folder. Name a file in it") as caught:
+            self.agent.session.save(tmp_path)
+        assert caught.value.filename == str(tmp_path)
+
     def test_resume_where_no_journal_is_named(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         with pytest.raises(JournalError, match=r"no journal is named, and 'runs.db', the default, does not exist"):
