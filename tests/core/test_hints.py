@@ -238,7 +238,7 @@ class TestRunsWithoutPlace:
         assert caught.value.filename == str(file)
 
     def test_a_session_saved_as_a_folder(self, tmp_path):
-        with pytest.raises(IsADirectoryError, match="it is a folder. Name a file in it") as caught:
+        with pytest.raises(IsADirectoryError, match=r"it is a folder\. Name a file in it") as caught:
             self.agent.session.save(tmp_path)
         assert caught.value.filename == str(tmp_path)
 
