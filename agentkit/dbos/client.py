@@ -6,20 +6,21 @@
 import asyncio
 import contextlib
 import secrets
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import count
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import JsonAgent, Result, RunError
-from ..extend import Journal, run_in_thread
-from .database import Database, find_superseded, json_only, queue_of, refuse_pickle
-from .handle import STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
+from ..extend import Journal, JournalError, run_in_thread
+from .database import Database, find_superseded, is_unreachable, json_only, queue_of, refuse_pickle
+from .handle import AWAY_SECONDS, STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
 from .queue_tables import (
     APPLICATION_NAME,
     CONTINUED,
@@ -32,6 +33,7 @@ from .queue_tables import (
     session_options,
 )
 
+T = TypeVar("T")
 MAX_IDS = 500
 """Runs whose states one query reads."""
 
@@ -55,6 +57,7 @@ class Client:
             system_database_url=self._database.queue,
             serializer=library.DBOSPortableJSONSerializer(),
             application_name=APPLICATION_NAME,
+            retry_connection_errors=False,
         )
         self._is_taken = library.error.is_workflow_id_in_use_error
 
@@ -84,10 +87,11 @@ class Client:
 
         Raises:
             RunError: An argument is not valid.
+            JournalError: The database cannot be reached.
         """
         work = QueuedRun(agent, id or secrets.token_hex(6), query, session, attempts)
         options = {**_options(work, priority, key), **session_options(session, delay), "workflow_id": work.run}
-        self._dbos.enqueue(options, work.encode())
+        self._perform(lambda: self._dbos.enqueue(options, work.encode()))
         if session:
             self._database.tables.admit(session)
         return RunHandle(self, work.run)
@@ -132,16 +136,24 @@ class Client:
                 break
         return found[:limit]
 
-    def states(self, ids: Iterable[str]) -> list[RunStatus]:
-        """Return the states of these runs in their order; one that is not known is missing."""
+    def states(self, ids: Iterable[str], *, seconds: float = AWAY_SECONDS) -> list[RunStatus]:
+        """Return the states of these runs in their order; one that is not known is missing.
+
+        Args:
+            ids: The ids of the runs.
+            seconds: How long to wait for a database that cannot be reached.
+
+        Raises:
+            JournalError: The database cannot be reached.
+        """
         wanted = [*ids]
         found = defaultdict[str, list[Any]](list)
         for start in range(0, len(wanted), MAX_IDS):
             some = wanted[start : start + MAX_IDS]
             continued = [f"{run}{CONTINUED}" for run in some]
-            for one in self._list(workflow_ids=some):
+            for one in self._list(seconds, workflow_ids=some):
                 found[one.workflow_id].append(one)
-            for one in self._list(workflow_id_prefix=continued):
+            for one in self._list(seconds, workflow_id_prefix=continued):
                 found[run_of(one.workflow_id)].append(one)
         read = {run: read_status(found[run]) for run in wanted if run in found}
         paused = [run for run, status in read.items() if status.state == "paused"]
@@ -150,9 +162,26 @@ class Client:
             read[run] = replace(read[run], state="superseded", error=error, pending=())
         return [read[run] for run in wanted if run in read]
 
-    def _list(self, **which: Any) -> Sequence[Any]:
-        with json_only():
-            return list(self._dbos.list_workflows(**which))
+    def _list(self, seconds: float = AWAY_SECONDS, **which: Any) -> Sequence[Any]:
+        def read() -> Sequence[Any]:
+            with json_only():
+                return list(self._dbos.list_workflows(**which))
+
+        return self._perform(read, seconds)
+
+    def _perform(self, action: Callable[[], T], seconds: float = AWAY_SECONDS) -> T:
+        """Perform an action of DBOS; repeat it for some seconds while the database cannot be reached."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return action()
+            except import_module("sqlalchemy").exc.SQLAlchemyError as error:
+                text = " ".join(str(getattr(error, "orig", None) or error).split())
+                failure = JournalError(f"the queue of {self._database.store.named}: {text}")
+                failure.__cause__ = error
+                if not is_unreachable(failure) or time.monotonic() > end:
+                    raise failure from error
+            time.sleep(SECONDS)
 
     def schedule(
         self,
@@ -185,28 +214,26 @@ class Client:
         """
         work = QueuedRun(agent, "scheduled", query, session, attempts)
         context = {"work": work.encode(), "options": _options(work, priority, key)}
+        schedule = {
+            "schedule_name": name,
+            "workflow_name": SCHEDULED,
+            "schedule": cron,
+            "context": context,
+            "cron_timezone": timezone,
+        }
         try:
-            self._dbos.apply_schedules(
-                [
-                    {
-                        "schedule_name": name,
-                        "workflow_name": SCHEDULED,
-                        "schedule": cron,
-                        "context": context,
-                        "cron_timezone": timezone,
-                    }
-                ]
-            )
+            self._perform(lambda: self._dbos.apply_schedules([schedule]))
         except import_module("dbos").error.DBOSException as error:
             raise RunError(f"schedule {name!r}: {error}. Five fields of cron: '0 8 * * 1-5'") from error
 
     def unschedule(self, name: str) -> None:
         """Remove a schedule; runs that it has submitted stay."""
-        self._dbos.delete_schedule(name)
+        self._perform(lambda: self._dbos.delete_schedule(name))
 
     def schedules(self) -> dict[str, str]:
         """Return the cron expressions of all schedules by name."""
-        return {found["schedule_name"]: found["schedule"] for found in self._dbos.list_schedules()}
+        listed = self._perform(self._dbos.list_schedules)
+        return {found["schedule_name"]: found["schedule"] for found in listed}
 
     @property
     def journal(self) -> Journal:
@@ -222,7 +249,7 @@ class Client:
             "workflow_id_reuse_policy": "reject",
         }
         try:
-            self._dbos.enqueue(options, work.encode())
+            self._perform(lambda: self._dbos.enqueue(options, work.encode()))
         except Exception as error:
             if self._is_taken(error):
                 return False
@@ -240,7 +267,7 @@ class Client:
 
     def cancel(self, workflow: str) -> None:
         """Cancel a workflow."""
-        self._dbos.cancel_workflow(workflow)
+        self._perform(lambda: self._dbos.cancel_workflow(workflow))
 
     def read_events(self, run: str, after: int) -> Sequence[tuple[int, str]]:
         """Return the batches of events of a run with higher numbers than `after`."""
@@ -311,7 +338,7 @@ class Workers:
         outcomes: dict[str, Any] = {}
         try:
             while waiting := [run for run in ids if run not in outcomes]:
-                for status in await run_in_thread(partial(client.states, waiting)):
+                for status in await run_in_thread(partial(_states_of, client, waiting)):
                     if status.state not in ("queued", "running"):
                         outcomes[status.id] = await _outcome(client, agent, status)
                         progress(outcomes[status.id])
@@ -322,6 +349,16 @@ class Workers:
                     client.run(run).stop()
             raise
         return [outcomes[run] for run in ids]
+
+
+def _states_of(client: Client, runs: Sequence[str]) -> list[RunStatus]:
+    """Return the states of the runs, none while the database cannot be reached."""
+    try:
+        return client.states(runs)
+    except JournalError as error:
+        if not is_unreachable(error):
+            raise
+        return []
 
 
 async def _outcome(client: Client, agent: JsonAgent[Any], status: RunStatus) -> Result[Any] | Exception:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from .. import Paused, Pending, Question, RunError, RunStopped, ToolCall, Usage
-from ..extend import Decision, Given, join_given, read_answers, run_in_thread
+from ..extend import Decision, Given, JournalError, join_given, read_answers, run_in_thread
+from .database import is_unreachable
 from .queue_tables import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")
@@ -167,13 +168,15 @@ def answer_of(status: RunStatus) -> Any:
 EVENT_SECONDS = 0.1
 STATUS_SECONDS = 0.3
 """Seconds between two looks for new events, and for the state."""
+AWAY_SECONDS = 10.0
+"""Seconds for which an action is repeated while the database cannot be reached."""
 
 
 class Queue(Protocol):
     """What a handle needs of a client."""
 
     def workflows(self, run: str) -> Any: ...
-    def states(self, ids: Iterable[str]) -> list["RunStatus"]: ...
+    def states(self, ids: Iterable[str], *, seconds: float = ...) -> list["RunStatus"]: ...
     def continue_run(self, run: str, number: int, work: QueuedRun, priority: int, key: str) -> bool: ...
     def cancel(self, workflow: str) -> None: ...
     def read_events(self, run: str, after: int) -> Any: ...
@@ -189,16 +192,29 @@ class RunHandle:
     @property
     def status(self) -> RunStatus:
         """The state of the run; raises `RunError` if no such run was submitted."""
-        found = self.queue.states([self.id])
+        return self._read()
+
+    def _read(self, seconds: float = AWAY_SECONDS) -> RunStatus:
+        found = self.queue.states([self.id], seconds=seconds)
         if not found:
             raise RunError(f"run {self.id}: no such run was submitted")
         return found[0]
+
+    def _read_outcome(self) -> RunStatus | None:
+        """Return the state of a run that is neither queued nor running; None also while the database is away."""
+        try:
+            status = self._read(0.0)
+        except JournalError as error:
+            if not is_unreachable(error):
+                raise
+            return None
+        return None if status.state in ("queued", "running") else status
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the answer and return it as JSON data; `agent.resume(handle.id, journal=url)` has the whole result.
 
         Args:
-            timeout: Seconds to wait; None for no limit.
+            timeout: Seconds to wait, also for a database that cannot be reached; None for no limit.
 
         Raises:
             Paused: The run waits for a person: `approve` or `answer`, then wait again.
@@ -207,7 +223,7 @@ class RunHandle:
             TimeoutError: The time is over; the run continues.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        while (status := self.status).state in ("queued", "running"):
+        while (status := self._read_outcome()) is None:
             _check_time(self.id, end)
             time.sleep(STATUS_SECONDS)
         return answer_of(status)
@@ -215,7 +231,7 @@ class RunHandle:
     async def aresult(self, timeout: float | None = None) -> Any:
         """Do `result` on the running event loop."""
         end = None if timeout is None else time.monotonic() + timeout
-        while (status := await self.astatus()).state in ("queued", "running"):
+        while (status := await run_in_thread(self._read_outcome)) is None:
             _check_time(self.id, end)
             await asyncio.sleep(STATUS_SECONDS)
         return answer_of(status)

@@ -1,5 +1,6 @@
 """Workers that cannot reach their database: effects are neither repeated nor lost, and the runs end."""
 
+import asyncio
 import time
 from contextlib import closing
 
@@ -7,6 +8,8 @@ import pytest
 from dbos_workers import check_finished, submit
 from network import Network
 from waiting import wait_until
+
+from agentkit.journal import JournalError
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -43,3 +46,20 @@ def test_a_worker_without_its_network_is_replaced_and_ends(client, start, effect
     network.join()
     assert worker.process.wait(900) == 75
     assert (effects(), [handle.status for handle in handles]) == (made, statuses)
+
+
+def test_a_client_waits_for_the_server_no_longer_than_its_timeout(client, postgres_server):
+    handle = client.submit("agent", "effect 1 0 a")
+    postgres_server.stop()
+    try:
+        begun = time.monotonic()
+        with pytest.raises(TimeoutError, match="has no result yet"):
+            handle.result(timeout=0.5)
+        with pytest.raises(TimeoutError, match="has no result yet"):
+            asyncio.run(handle.aresult(timeout=0.5))
+        with pytest.raises(JournalError, match=r"the queue of the journal .*: connection failed"):
+            client.states([handle.id], seconds=0.0)
+        assert time.monotonic() - begun < 10
+    finally:
+        postgres_server.start()
+    assert handle.status.state == "queued"
