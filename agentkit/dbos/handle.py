@@ -262,9 +262,13 @@ class RunHandle:
                 await asyncio.sleep(EVENT_SECONDS)
 
     def stop(self) -> None:
-        """Cancel the run: at once if it is queued, within about a second if a worker has it."""
-        last = max(self.queue.workflows(self.id), key=continuation_number)
-        self.queue.cancel(last.workflow_id)
+        """Cancel the run: at once if it is queued or paused, within about a second if a worker has it."""
+        while True:
+            last = max(self.queue.workflows(self.id), key=continuation_number)
+            self.queue.cancel(last.workflow_id)
+            if self.status.state != "paused":
+                return
+            self._submit_next(last, {})  # a workflow that has ended cannot be cancelled, and its continuation can
 
     async def astop(self) -> None:
         """Do `stop` on the running event loop."""
@@ -316,10 +320,14 @@ class RunHandle:
 
     def _continue(self, answers: Mapping[str, Any]) -> None:
         last = max(self.queue.workflows(self.id), key=continuation_number)
+        if not self._submit_next(last, answers):
+            raise RunError(f"run {self.id} was continued by another program at the same time")
+
+    def _submit_next(self, last: Any, answers: Mapping[str, Any]) -> bool:
+        """Put a continuation after the last workflow into the queue; return False if there is one."""
         work = replace(work_of(last), answers=answers)
         number = continuation_number(last) + 1
-        if not self.queue.continue_run(self.id, number, work, last.priority, last.queue_partition_key):
-            raise RunError(f"run {self.id} was continued by another program at the same time")
+        return self.queue.continue_run(self.id, number, work, last.priority, last.queue_partition_key)
 
 
 class _EventReader:

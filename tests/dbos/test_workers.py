@@ -313,6 +313,18 @@ def check_stop(client, effects) -> None:
     with pytest.raises(RunStopped):
         handle.result(LONG)
     assert number_of(effects(), "stopped/") < 5000
+    paused = client.submit("agent", "delete 1 0 refused")
+    with pytest.raises(Paused):
+        paused.result(LONG)
+    paused.stop()
+    with pytest.raises(RunStopped):
+        paused.result(LONG)
+    with pytest.raises(RunError, match="is stopped: only a paused run takes decisions"):
+        paused.approve()
+    assert "refused/0" not in effects()
+    paused.retry()
+    with pytest.raises(Paused):
+        paused.result(LONG)
 
 
 def number_of(made: list[str], label: str) -> int:
