@@ -6,6 +6,7 @@
 import asyncio
 import contextlib
 import secrets
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -331,24 +332,47 @@ class Workers:
             await asyncio.shield(run_in_thread(client.close))
 
     async def _collect(self, client: Client, agent: JsonAgent[Any], queries: Iterable[Any], progress: Any) -> list[Any]:
-        def submit() -> list[str]:
-            return [client.submit(self.agent, query, key=self.key, priority=self.priority).id for query in queries]
+        places: dict[str, int] = {}
+        outcomes: dict[int, Any] = {}
+        is_cancelled = threading.Event()
 
-        ids = await run_in_thread(submit)
-        outcomes: dict[str, Any] = {}
-        try:
-            while waiting := [run for run in ids if run not in outcomes]:
-                for status in await run_in_thread(partial(_states_of, client, waiting)):
-                    if status.state not in ("queued", "running"):
-                        outcomes[status.id] = await _outcome(client, agent, status)
-                        progress(outcomes[status.id])
-                await asyncio.sleep(SECONDS)
-        except asyncio.CancelledError:
-            for run in waiting:
+        def submit() -> None:
+            for place, query in enumerate(queries):
+                if is_cancelled.is_set():
+                    return
+                try:
+                    places[client.submit(self.agent, query, key=self.key, priority=self.priority).id] = place
+                except JournalError:
+                    raise
+                except RunError as error:
+                    outcomes[place] = error
+
+        def list_waiting() -> list[str]:
+            return [run for run, place in places.items() if place not in outcomes]
+
+        def stop() -> None:
+            for run in list_waiting():
                 with contextlib.suppress(Exception):
                     client.run(run).stop()
+
+        submission = asyncio.ensure_future(run_in_thread(submit))
+        try:
+            await asyncio.shield(submission)
+            for error in outcomes.values():
+                progress(error)
+            while waiting := list_waiting():
+                for status in await run_in_thread(partial(_states_of, client, waiting)):
+                    if status.state not in ("queued", "running"):
+                        outcome = outcomes[places[status.id]] = await _outcome(client, agent, status)
+                        progress(outcome)
+                await asyncio.sleep(SECONDS)
+        except asyncio.CancelledError:
+            is_cancelled.set()
+            with contextlib.suppress(Exception):
+                await submission
+            await asyncio.shield(run_in_thread(stop))
             raise
-        return [outcomes[run] for run in ids]
+        return [outcomes[place] for place in sorted(outcomes)]
 
 
 def _states_of(client: Client, runs: Sequence[str]) -> list[RunStatus]:

@@ -1,11 +1,13 @@
 """What a client refuses, and a queue on one machine without a server."""
 
+import asyncio
 import json
 import re
 import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -108,6 +110,23 @@ def test_a_queue_on_one_machine_has_one_url_and_private_files(url, tmp_path):
     JsonAgent(len, model=ScriptedModel(answer("4")), journal=url)("Length of 'four'?")
     (run,) = runs(tmp_path / "runs.db")
     assert CliRunner().invoke(main, ["show", run.id, "--db", url]).stdout.count("Length of") == 1
+
+
+def test_a_batch_that_is_cancelled_while_it_is_submitted_leaves_no_run(client, url):
+    agent = JsonAgent(len, model=ScriptedModel(answer("x")))
+
+    async def cancel() -> None:
+        batch = asyncio.ensure_future(agent.amap([f"query {number}" for number in range(1000)], workers=url))
+        while not client.runs(limit=1):
+            await asyncio.sleep(0.02)
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+
+    asyncio.run(cancel())
+    states = Counter(status.state for status in client.runs(limit=None))
+    assert [*states] == ["stopped"]
+    assert states.total() < 1000
 
 
 def test_the_queue_holds_json_and_no_pickle(client, url):

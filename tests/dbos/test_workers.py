@@ -538,7 +538,10 @@ def check_batch(url) -> None:
     found = worker_app.agent.map([f"effect 1 0 m{number}" for number in range(5)], workers=url)
     assert [result.answer for result in found] == [f"done m{number}" for number in range(5)]
     assert found[0].usage.cost == pytest.approx(0.002)
-    failed, done = asyncio.run(worker_app.agent.amap(["delete 1 0 m", "effect 1 0 n"], workers=Workers(url)))
+    failed, empty, done = asyncio.run(
+        worker_app.agent.amap(["delete 1 0 m", " ", "effect 1 0 n"], workers=Workers(url))
+    )
     assert isinstance(failed, Paused)
+    assert isinstance(empty, RunError)
     assert done.answer == "done n"
     assert {run.state for run in runs(url) if run.query.startswith("effect 1 0 m")} == {"finished"}
