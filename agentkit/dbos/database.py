@@ -225,9 +225,9 @@ class RunEvents:
             self._entries.append(encode_frame(frame, time.perf_counter() - self._began))
 
     def take(self) -> Iterator[EventBatch]:
-        """Yield the new events, if there are any."""
-        if entries := self._entries:
-            self._entries = []
+        """Yield the new events, if there are any; the thread of the run may add one at any moment."""
+        if entries := self._entries[:]:
+            del self._entries[: len(entries)]
             self._number += 1
             yield self._run, self._number, json.dumps(entries, default=str)
 

@@ -17,8 +17,8 @@ from dbos._serialization import DBOSDefaultSerializer, deserialize_value
 
 from agentkit import DefinitionError, JsonAgent, RunError
 from agentkit.cli import main
-from agentkit.dbos import Client, Worker
-from agentkit.dbos.database import check_sqlite
+from agentkit.dbos import Client, Worker, database
+from agentkit.dbos.database import RunEvents, check_sqlite
 from agentkit.dbos.handle import read_status
 from agentkit.dbos.queue_tables import QueuedRun, error_outcome
 from agentkit.extend import PersonAnswer
@@ -294,3 +294,18 @@ def test_options_of_a_queue_need_one(tmp_path):
 
 def test_an_outcome_masks_secrets():
     assert "sk-" not in json.dumps(error_outcome(RunError("key sk-abcdefghijklmnopqrstuvwxyz0123456789 refused")))
+
+
+def test_an_event_that_arrives_while_others_are_written_is_kept(monkeypatch):
+    events = RunEvents("run", 0)
+    batches = []
+
+    def encode(frame, _):
+        batches.extend(events.take())  # as the thread that writes, between the two halves of an addition
+        return frame
+
+    monkeypatch.setattr(database, "encode_frame", encode)
+    for frame in ("first", "second"):
+        events._add(frame)
+    batches.extend(events.take())
+    assert batches == [("run", 1, '["first"]'), ("run", 2, '["second"]')]
