@@ -291,6 +291,9 @@ class Client:
 def _options(work: QueuedRun, priority: int, key: str) -> dict[str, Any]:
     if not 1 <= priority < 1 << 31:
         raise RunError(f"priority must be an integer from 1 to 2147483647, got {priority!r}")
+    for name, text in (("agent", work.agent), ("session", work.session), ("key", str(key))):
+        if not isinstance(text, str) or "\0" in text:
+            raise RunError(f"{name} must be a text without null characters, got {text!r:.60}")
     return {
         "workflow_name": WORKFLOW,
         "queue_name": queue_of(work.agent),

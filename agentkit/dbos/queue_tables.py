@@ -58,7 +58,7 @@ class QueuedRun:
     def __post_init__(self) -> None:
         if not isinstance(self.query, str) or not self.query.strip():
             raise RunError(f"query must be a text that is not empty, got {self.query!r:.60}")
-        if not VALID_RUN_ID.fullmatch(self.run):
+        if not isinstance(self.run, str) or not VALID_RUN_ID.fullmatch(self.run):
             raise RunError(f"id: {self.run!r:.120} is not the id of a run. Use 1 to 100 of a-z, A-Z, 0-9 and . _ : -")
         if self.attempts < 1:
             raise RunError(f"attempts must be an integer >= 1, got {self.attempts!r}")

@@ -58,6 +58,10 @@ def test_a_sqlite_that_the_queue_cannot_use_is_refused():
         ({"query": " "}, "query must be a text that is not empty"),
         ({"query": 5}, "query must be a text that is not empty, got 5"),
         ({"id": "a b"}, "id: 'a b' is not the id of a run"),
+        ({"id": 5}, "id: 5 is not the id of a run"),
+        ({"session": 5}, "session must be a text without null characters, got 5"),
+        ({"session": "a\0b"}, "session must be a text without null characters"),
+        ({"key": "a\0b"}, "key must be a text without null characters"),
         ({"attempts": 0}, "attempts must be an integer >= 1, got 0"),
         ({"priority": 0}, "priority must be an integer from 1"),
     ],
@@ -65,6 +69,7 @@ def test_a_sqlite_that_the_queue_cannot_use_is_refused():
 def test_wrong_arguments_of_a_submission_are_named(client, given, message):
     with pytest.raises(RunError, match=message):
         client.submit("agent", **{"query": "Hello", **given})
+    assert client.runs() == []
 
 
 def test_a_run_waits_in_the_queue_and_can_be_cancelled_there(client):
