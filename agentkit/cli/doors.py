@@ -137,7 +137,12 @@ def worker_command(targets: tuple[str, ...], db: str, processes: int, grace: flo
 
     Exit codes: 0 stopped, 75 the other workers have taken this one for dead: start it again.
     """
-    agents = dict(_load_agent(target) for target in targets)
+    agents: dict[str, agentkit.JsonAgent[Any]] = {}
+    for target in targets:
+        name, agent = _load_agent(target)
+        if name in agents:
+            raise click.UsageError(f"{target}: another agent has the name {name!r}. Give each its own: NAME=TARGET")
+        agents[name] = agent
     make_worker = partial(agentkit.dbos.Worker, agents, db, **limits)
 
     def serve(end_with: Any, ready: Any) -> None:

@@ -291,6 +291,14 @@ def test_the_commands_submit_list_cancel_and_retry(url):
         assert client.schedules() == {"daily": "0 8 * * *"}
 
 
+def test_a_worker_command_with_two_agents_of_a_name_is_refused(tmp_path):
+    (tmp_path / "desk.py").write_text("from agentkit import JsonAgent\nagent = JsonAgent(len, model='offline')\n")
+    target = f"{tmp_path / 'desk.py'}:agent"
+    done = CliRunner().invoke(main, ["worker", target, f"agent={target}", "--db", "none"])
+    assert done.exit_code == 2
+    assert "an agent before it has the name 'agent'. Give each its own: NAME=TARGET" in " ".join(done.output.split())
+
+
 def test_options_of_a_queue_need_one(tmp_path):
     done = CliRunner().invoke(main, ["runs", "--state", "dead", "--journal", str(tmp_path / "runs.db")])
     assert done.exit_code == 2
