@@ -29,8 +29,10 @@ from .queue_tables import (
     DEFAULT_PRIORITY,
     NO_KEY,
     SCHEDULED,
+    VALID_RUN_ID,
     WORKFLOW,
     QueuedRun,
+    run_of_schedule,
     session_options,
 )
 
@@ -200,7 +202,7 @@ class Client:
         """Submit a run again and again, at the times of a cron expression; replace the schedule `name`.
 
         Args:
-            name: The name of the schedule.
+            name: The name of the schedule, at most 74 characters of ASCII; ids of its runs begin with it.
             cron: Five fields, or six with the seconds first: "0 8 * * 1-5" at eight on working days.
             agent: The name under which the workers have the agent.
             query: The question.
@@ -211,8 +213,10 @@ class Client:
             timezone: The time zone of the expression ("Europe/Berlin").
 
         Raises:
-            RunError: The expression or the time zone is not valid.
+            RunError: The name, the expression or the time zone is not valid.
         """
+        if not VALID_RUN_ID.fullmatch(run_of_schedule(f"{name}-2000-01-01T00:00:00+00:00")):
+            raise RunError(f"schedule {name!r:.90}: no run can have its name. Use at most 74 characters of ASCII")
         work = QueuedRun(agent, "scheduled", query, session, attempts)
         context = {"work": work.encode(), "options": _options(work, priority, key)}
         schedule = {

@@ -91,6 +91,14 @@ def test_a_run_waits_in_the_queue_and_can_be_cancelled_there(client):
         client.run("nothing").status  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["n" * 75, "отчёт"])
+def test_a_schedule_whose_runs_could_not_be_submitted_is_refused(client, name):
+    with pytest.raises(RunError, match=f"schedule '{name}': no run can have its name. Use at most 74"):
+        client.schedule(name, "* * * * *", "agent", "Hello")
+    client.schedule("n" * 74, "* * * * *", "agent", "Hello")
+    assert [*client.schedules()] == ["n" * 74]
+
+
 def test_runs_in_a_state_are_found_among_newer_ones(client):
     first, *others = [client.submit("agent", f"query {number}") for number in range(3)]
     first.stop()
@@ -296,7 +304,7 @@ def test_a_worker_command_with_two_agents_of_a_name_is_refused(tmp_path):
     target = f"{tmp_path / 'desk.py'}:agent"
     done = CliRunner().invoke(main, ["worker", target, f"agent={target}", "--db", "none"])
     assert done.exit_code == 2
-    assert "an agent before it has the name 'agent'. Give each its own: NAME=TARGET" in " ".join(done.output.split())
+    assert "another agent has the name 'agent'. Give each its own: NAME=TARGET" in " ".join(done.output.split())
 
 
 def test_options_of_a_queue_need_one(tmp_path):
