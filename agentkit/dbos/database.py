@@ -240,6 +240,7 @@ class EventLog:
         self._lease = lease
         self._open: set[RunEvents] = set()
         self._guard = threading.Lock()
+        """Held up to the end of a write: a client that has a batch never asks for one before it."""
 
     def open(self, run: str) -> RunEvents:
         """Return the events of a run that begins or continues."""
@@ -252,13 +253,12 @@ class EventLog:
         """Write the last events of a run."""
         with self._guard:
             self._open.discard(events)
-        self._write([*events.take()])
+            self._write([*events.take()])
 
     def write(self) -> None:
         """Write the new events of all runs."""
         with self._guard:
-            batches = [batch for events in self._open for batch in events.take()]
-        self._write(batches)
+            self._write([batch for events in self._open for batch in events.take()])
 
     def _write(self, batches: list[EventBatch]) -> None:
         if batches:

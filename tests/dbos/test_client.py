@@ -6,6 +6,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from contextlib import closing
@@ -18,10 +19,10 @@ from dbos._serialization import DBOSDefaultSerializer, deserialize_value
 from agentkit import DefinitionError, JsonAgent, RunError
 from agentkit.cli import main
 from agentkit.dbos import Client, Worker, database
-from agentkit.dbos.database import RunEvents, check_sqlite
+from agentkit.dbos.database import EventLog, RunEvents, check_sqlite
 from agentkit.dbos.handle import read_status
 from agentkit.dbos.queue_tables import QueuedRun, error_outcome
-from agentkit.extend import PersonAnswer
+from agentkit.extend import PersonAnswer, RunNotice
 from agentkit.journal import JournalError, prune, runs
 from agentkit.testing import ScriptedModel, answer
 
@@ -330,3 +331,26 @@ def test_an_event_that_arrives_while_others_are_written_is_kept(monkeypatch):
         events._add(frame)
     batches.extend(events.take())
     assert batches == [("run", 1, '["first"]'), ("run", 2, '["second"]')]
+
+
+def test_the_last_events_of_a_run_are_written_after_those_before_them():
+    """While the thread that writes waits for the database, the run ends."""
+    written = []
+    is_waiting = threading.Event()
+
+    def add_events(batches, _):
+        if not is_waiting.is_set():
+            is_waiting.set()
+            time.sleep(0.2)
+        written.extend(number for _, number, _ in batches)
+
+    log = EventLog(SimpleNamespace(own=SimpleNamespace(last_event=lambda _: 0, add_events=add_events)), None)
+    events = log.open("run")
+    events._add(RunNotice(1, "first"))
+    writer = threading.Thread(target=log.write)
+    writer.start()
+    assert is_waiting.wait(10)
+    events._add(RunNotice(1, "last"))
+    log.close(events)
+    writer.join()
+    assert written == [1, 2]
