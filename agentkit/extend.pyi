@@ -100,6 +100,7 @@ from .sessions.journal.maintenance import read_mark as read_mark
 from .sessions.journal.maintenance import rename_conversation as rename_conversation
 from .sessions.journal.maintenance import salvage as salvage
 from .sessions.journal.maintenance import tag_conversation as tag_conversation
+from .sessions.journal.run_info import find_run as find_run
 from .sessions.journal.run_info import read_setup as read_setup
 from .sessions.journal.search import SearchHit as SearchHit
 from .sessions.journal.search import SearchStore as SearchStore

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from .. import JsonAgent, Result, RunError
 from ..extend import Journal, JournalError, run_in_thread
-from .database import Database, find_superseded, is_unreachable, json_only, queue_of, refuse_pickle
+from .database import Database, find_superseded, is_unreachable, json_only, queue_of, read_cancelled, refuse_pickle
 from .handle import AWAY_SECONDS, STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
 from .queue_tables import (
     APPLICATION_NAME,
@@ -163,6 +163,9 @@ class Client:
         for run, later in find_superseded(self._database.store, paused).items():
             error = f"its conversation was continued by run {later}" if later else "its conversation was continued"
             read[run] = replace(read[run], state="superseded", error=error, pending=())
+        for run, status in read.items():
+            if status.state == "stopped" and status.worker:
+                read[run] = replace(status, **read_cancelled(self._database.store, run))
         return [read[run] for run in wanted if run in read]
 
     def _list(self, seconds: float = AWAY_SECONDS, **which: Any) -> Sequence[Any]:

@@ -24,11 +24,16 @@ from ..extend import (
     Lease,
     RunFilter,
     SqlStore,
+    Step,
+    StepBegun,
+    StepEnded,
     Store,
     close_store,
     create_private,
     draw_frames,
     encode_frame,
+    find_run,
+    fold,
     open_store,
 )
 from .queue_tables import EventBatch, QueueTables, WorkerTables
@@ -136,6 +141,29 @@ def find_superseded(store: Store, runs: Sequence[str]) -> dict[str, str | None]:
         later = [other for other in others if other.conversation == run.conversation and other.number > run.number]
         found[run.id] = min(later, key=lambda other: other.number).id if later else None
     return found
+
+
+def list_calls(store: Store, run: str) -> list[Step]:
+    """Return the calls of a run as far as they are recorded."""
+    steps = fold(store.records(*store.runs(RunFilter(ids=[run])), kinds=(StepBegun, StepEnded))).steps[run]
+    return [step for step in steps.values() if step.call]
+
+
+def list_in_doubt(store: Store, run: str) -> list[str]:
+    """Return the calls that began and have no outcome, because a worker died in them or the run was stopped."""
+    calls = [call for call in list_calls(store, run) if call.ended is None]
+    return [f"{call.name} ({call.call})" for call in sorted(calls, key=lambda call: call.step)]
+
+
+def read_cancelled(store: Store, run: str) -> dict[str, Any]:
+    """Return what the status of a run that was cancelled in a worker has of the journal: DBOS keeps no outcome."""
+    if not store.runs(RunFilter(ids=[run])):
+        return {}
+    try:
+        found = find_run(store, run)
+    except JournalError:  # it is damaged
+        return {}
+    return {"usage": found.usage, "steps": found.steps, "in_doubt": (*list_in_doubt(store, run),)}
 
 
 class _JsonOnly(threading.local):

@@ -38,7 +38,8 @@ class RunStatus:
         answer: The answer as JSON data.
         error: Why there is no answer.
         pending: What the run waits for: decisions about calls, then answers to questions.
-        in_doubt: Calls that a worker had begun when it died: it is not known whether they had an effect.
+        in_doubt: Calls that a worker had begun when it died or the run was cancelled: it is not known whether they had
+            an effect.
         changes: How the agent differs from the one that began the run, if another version continued it.
         worker: The worker that has the run, or had it last.
         key: The key of fairness.

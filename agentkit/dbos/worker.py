@@ -34,11 +34,7 @@ from ..extend import (
     Lease,
     LeaseLost,
     RunFilter,
-    Step,
-    StepBegun,
-    StepEnded,
     Store,
-    fold,
     read_answers,
     read_setup,
     run_in_thread,
@@ -49,6 +45,8 @@ from .database import (
     EventLog,
     find_superseded,
     is_unreachable,
+    list_calls,
+    list_in_doubt,
     lock_key,
     queue_of,
     refuse_pickle,
@@ -163,7 +161,7 @@ class Execution:
 
     async def _end(self, outcome: Mapping[str, Any], work: QueuedRun, changes: Sequence[str] = ()) -> dict[str, Any]:
         """Return the outcome with the calls in doubt, and with how the agent differs from the one that began."""
-        in_doubt = await run_in_thread(lambda: self._list_in_doubt(work.run))
+        in_doubt = await run_in_thread(lambda: list_in_doubt(self._database.store, work.run))
         named: dict[str, Any] = {"changes": [*changes], "in_doubt": in_doubt}
         if outcome["state"] == "failed":
             later = await run_in_thread(lambda: find_superseded(self._database.store, [work.run]))
@@ -227,11 +225,6 @@ class Execution:
         session.journaled.next_run = work.run
         return session, []
 
-    def _list_in_doubt(self, run: str) -> list[str]:
-        """Return the calls that began and have no outcome, because a worker died in them or the run was stopped."""
-        calls = [call for call in list_calls(self._database.store, run) if call.ended is None]
-        return [f"{call.name} ({call.call})" for call in sorted(calls, key=lambda call: call.step)]
-
 
 def _paused_still(session: Session, error: Exception) -> Paused:
     """Return the pause of a run that got a wrong decision or answer."""
@@ -239,12 +232,6 @@ def _paused_still(session: Session, error: Exception) -> Paused:
     pause.session = session
     pause.pending = tuple(session.pending)
     return pause
-
-
-def list_calls(store: Store, run: str) -> list[Step]:
-    """Return the calls of a run as far as they are recorded."""
-    steps = fold(store.records(*store.runs(RunFilter(ids=[run])), kinds=(StepBegun, StepEnded))).steps[run]
-    return [step for step in steps.values() if step.call]
 
 
 def calls_of_run(store: Store, run: str) -> list[tuple[float, float]]:

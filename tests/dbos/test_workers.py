@@ -313,6 +313,12 @@ def check_stop(client, effects) -> None:
     with pytest.raises(RunStopped):
         handle.result(LONG)
     assert number_of(effects(), "stopped/") < 5000
+    working = client.submit("agent", "effect 1 5 doubted")
+    wait_until(lambda: "doubted/0" in effects())
+    working.stop()
+    status = working.status
+    assert (status.state, status.in_doubt) == ("stopped", ("effect (call_0)",))
+    assert (status.usage.requests, status.steps) == (1, 1)
     paused = client.submit("agent", "delete 1 0 refused")
     with pytest.raises(Paused):
         paused.result(LONG)
