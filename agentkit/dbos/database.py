@@ -34,6 +34,7 @@ from ..extend import (
     encode_frame,
     find_run,
     fold,
+    mask,
     open_store,
 )
 from .queue_tables import EventBatch, QueueTables, WorkerTables
@@ -75,7 +76,7 @@ class Database:
         """
         if not isinstance(url, str) or not url.startswith(SCHEMES):
             raise DefinitionError(
-                f"workers: {url!r:.80} is not the URL of their database. "
+                f"workers: {mask(repr(url)):.80} is not the URL of their database. "
                 f"Give {SCHEMES[0]}USER@HOST/DATABASE, or on one machine {FILE_SCHEME}runs.db"
             )
         if url.startswith(FILE_SCHEME):

@@ -39,6 +39,10 @@ def url(tmp_path):
 def test_an_address_that_is_not_a_database_is_refused():
     with pytest.raises(DefinitionError, match=r"workers: 'runs.db' is not the URL of their database. Give postgresql"):
         Client("runs.db")
+    with pytest.raises(
+        DefinitionError, match=r"workers: 'postgresql\+psycopg://agents:\*\*\*@db/agents' is not the URL"
+    ):
+        Client("postgresql+psycopg://agents:secret@db/agents")
 
 
 def test_a_file_of_lines_is_refused(url):
