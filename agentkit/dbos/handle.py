@@ -265,7 +265,7 @@ class RunHandle:
     def stop(self) -> None:
         """Cancel the run: at once if it is queued or paused, within about a second if a worker has it."""
         while True:
-            last = max(self.queue.workflows(self.id), key=continuation_number)
+            last = self._read_last()
             self.queue.cancel(last.workflow_id)
             if self.status.state != "paused":
                 return
@@ -299,6 +299,7 @@ class RunHandle:
                 valid.  The run stays paused.
             DefinitionError: A yes is given as a text, which would refuse the call.
         """
+        last = self._read_last()
         status = self.status
         if status.state != "paused":
             why = f" ({status.error})" if status.state == "superseded" else ""
@@ -307,7 +308,7 @@ class RunHandle:
         if not given:
             listed = ", ".join(repr(entry.id) for entry in status.pending) or "none"
             raise RunError(f"run {self.id}: no answer is given. Waiting: {listed}.")
-        self._continue(given)
+        self._continue(last, given)
 
     async def aproceed(self, **given: Any) -> None:
         """Do `proceed` on the running event loop."""
@@ -315,12 +316,16 @@ class RunHandle:
 
     def retry(self) -> None:
         """Put a run that failed, was stopped or is dead into the queue again; completed steps are not repeated."""
+        last = self._read_last()
         if (state := self.status.state) not in ENDED or state == "finished":
             raise RunError(f"run {self.id} is {state}: only a failed, stopped or dead run is retried")
-        self._continue({})
+        self._continue(last, {})
 
-    def _continue(self, answers: Mapping[str, Any]) -> None:
-        last = max(self.queue.workflows(self.id), key=continuation_number)
+    def _read_last(self) -> Any:
+        """Return the last workflow of the run; read before its state, so that no other one comes between them."""
+        return max(self.queue.workflows(self.id), key=continuation_number)
+
+    def _continue(self, last: Any, answers: Mapping[str, Any]) -> None:
         if not self._submit_next(last, answers):
             raise RunError(f"run {self.id} was continued by another program at the same time")
 

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 from dbos._serialization import DBOSDefaultSerializer, deserialize_value
 
-from agentkit import DefinitionError, JsonAgent, RunError
+from agentkit import DefinitionError, JsonAgent, Pending, RunError
 from agentkit.cli import main
-from agentkit.dbos import Client, Worker
+from agentkit.dbos import Client, RunHandle, RunStatus, Worker
 from agentkit.dbos.database import EventLog, RunEvents, check_sqlite
 from agentkit.dbos.handle import read_status
 from agentkit.dbos.queue_tables import QueuedRun, error_outcome
@@ -194,6 +194,34 @@ class Mark:
 
     def __reduce__(self):
         return open, (str(self.path), "w")
+
+
+class ContinuedQueue:
+    """A queue in which another program continues the run at the moment in which its state is read."""
+
+    def __init__(self, state) -> None:
+        self.status = RunStatus("r", state, pending=(Pending.from_dict({"call": {"id": "1", "name": "delete"}}),))
+        self.numbers = [0]
+
+    def workflows(self, run):
+        work = {"args": [QueuedRun("agent", "r", "Hello").encode()]}
+        ids = [f"{run}~{number}" if number else run for number in self.numbers]
+        return [SimpleNamespace(workflow_id=one, input=work, priority=1, queue_partition_key="-") for one in ids]
+
+    def states(self, *_, **__):
+        self.numbers = [0, 1]
+        return [self.status]
+
+    def continue_run(self, _, number, *__):
+        return number not in self.numbers
+
+
+@pytest.mark.parametrize(
+    ("state", "act"), [("paused", lambda handle: handle.answer("1", False)), ("failed", RunHandle.retry)]
+)
+def test_of_two_programs_that_continue_a_run_one_is_refused(state, act):
+    with pytest.raises(RunError, match="run r was continued by another program at the same time"):
+        act(RunHandle(ContinuedQueue(state), "r"))
 
 
 def test_a_row_that_is_marked_as_pickle_is_refused_and_the_program_may_use_pickle_itself(client, url, tmp_path):
