@@ -36,7 +36,9 @@ from .store import LOCK_TIMEOUT, MISSING_REMEDY, JournalError, Lease, Sync
 
 SCHEMA = "agentkit"
 COLUMN_TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}
-BEGIN = (f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}", f"CREATE TABLE {SCHEMA}.version (number integer NOT NULL)")
+CREATE_SCHEMA = f"DO $$ BEGIN IF to_regnamespace('{SCHEMA}') IS NULL THEN CREATE SCHEMA {SCHEMA}; END IF; END $$"
+"""`CREATE SCHEMA IF NOT EXISTS` needs the right to create a schema even where there is one."""
+BEGIN = (CREATE_SCHEMA, f"CREATE TABLE {SCHEMA}.version (number integer NOT NULL)")
 END = (
     "ALTER TABLE runs ADD COLUMN rowid bigint GENERATED ALWAYS AS IDENTITY",
     "CREATE INDEX runs_by_time ON runs (begun)",

@@ -282,6 +282,20 @@ def test_the_tables_are_made_once_and_a_newer_version_is_refused(postgres_url):
         PostgresStore(postgres_url)
 
 
+def test_a_schema_that_an_administrator_has_created_is_used(postgres_server, postgres_url):
+    """By a user without the right to create one."""
+    postgres_server.execute("CREATE ROLE clerk LOGIN")
+    name = postgres_url.rpartition("/")[2]
+    url = postgres_url.replace("agentkit@", "clerk@")
+    with pytest.raises(JournalError, match="or an administrator creates it for the user"), opened_store(url):
+        pass
+    postgres_server.execute("CREATE SCHEMA agentkit AUTHORIZATION clerk", name)
+    with opened_store(url):
+        assert runs(url) == []
+    postgres_server.execute("DROP OWNED BY clerk CASCADE", name)
+    postgres_server.execute("DROP ROLE clerk")
+
+
 def test_the_first_tables_are_brought_up_to_date(postgres_url):
     agent = JsonAgent(booking([]), model=ScriptedModel(*bookings(1), answer("done")), journal=postgres_url)
     before = agent.run("Go")
