@@ -20,7 +20,16 @@ from typing import Any, TypeVar
 
 from .. import JsonAgent, Result, RunError
 from ..extend import Journal, JournalError, run_in_thread
-from .database import Database, find_superseded, is_unreachable, json_only, queue_of, read_cancelled, refuse_pickle
+from .database import (
+    Database,
+    find_superseded,
+    is_unreachable,
+    json_only,
+    queue_error,
+    queue_of,
+    read_cancelled,
+    refuse_pickle,
+)
 from .handle import AWAY_SECONDS, STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
 from .queue_tables import (
     APPLICATION_NAME,
@@ -182,9 +191,7 @@ class Client:
             try:
                 return action()
             except import_module("sqlalchemy").exc.SQLAlchemyError as error:
-                text = " ".join(str(getattr(error, "orig", None) or error).split())
-                failure = JournalError(f"the queue of {self._database.store.named}: {text}")
-                failure.__cause__ = error
+                failure = queue_error(self._database.store, error)
                 if not is_unreachable(failure) or time.monotonic() > end:
                     raise failure from error
             time.sleep(SECONDS)

@@ -105,10 +105,22 @@ def _create_queue(store: SqlStore, own: WorkerTables, queue: str) -> None:
     if not store.is_server:
         create_private(queue.removeprefix(FILE_SCHEME))
     if not store.is_server or not own.has_version(installed):
-        import_module("dbos").DBOS.migrate(queue)
+        try:
+            import_module("dbos").DBOS.migrate(queue)
+        except import_module("sqlalchemy").exc.SQLAlchemyError as error:
+            raise queue_error(store, error) from error
         with closing(QueueTables(store)) as tables:
             tables.create_index()
         own.add_version(installed)
+
+
+def queue_error(store: SqlStore, error: Exception) -> JournalError:
+    """Return an error of SQLAlchemy, with which DBOS reads and writes its tables, as that of the queue."""
+    text = " ".join(str(getattr(error, "orig", None) or error).split())
+    place = " in the schema dbos" if store.is_server else ""
+    failure = JournalError(f"the queue of {store.named}{place}: {text}")
+    failure.__cause__ = error
+    return failure
 
 
 def check_sqlite(python: tuple[int, ...], sqlite: tuple[int, ...]) -> None:

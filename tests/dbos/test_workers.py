@@ -22,7 +22,7 @@ from agentkit import Paused, RunError, RunStopped, Session
 from agentkit.dbos import Client, Workers
 from agentkit.dbos.handle import work_of
 from agentkit.extend import RunLines, decode_frame
-from agentkit.journal import delete, prune, runs, show
+from agentkit.journal import JournalError, delete, prune, runs, show
 from agentkit.sessions.journal.store import ConversationBusy
 from agentkit.web.encode import AguiEncoder
 
@@ -139,6 +139,19 @@ def test_a_queue_whose_tables_are_incomplete_is_completed_first(url):
         connection.execute(get_dbos_migrations("dbos", True, False)[0])
     with Client(url) as client:
         assert client.submit("agent", "effect 1 0 x").status.state == "queued"
+
+
+def test_a_user_who_may_not_create_the_queue_reads_why(url, postgres_server):
+    postgres_server.execute("CREATE ROLE clerk LOGIN")
+    name = url.rpartition("/")[2]
+    postgres_server.execute("CREATE SCHEMA agentkit AUTHORIZATION clerk", name)
+    with pytest.raises(JournalError, match=r"the queue of the journal .* in the schema dbos: permission denied for"):
+        Client(url.replace("agentkit@", "clerk@"))
+    postgres_server.execute("CREATE SCHEMA dbos AUTHORIZATION clerk", name)
+    with Client(url.replace("agentkit@", "clerk@")) as client:
+        assert client.submit("agent", "effect 1 0 x").status.state == "queued"
+    postgres_server.execute("DROP OWNED BY clerk CASCADE", name)
+    postgres_server.execute("DROP ROLE clerk")
 
 
 def test_a_frozen_worker_writes_nothing_when_it_wakes(client, start, effects, url):
