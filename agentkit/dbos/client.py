@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from .. import JsonAgent, Result, RunError
-from ..extend import Journal, JournalError, run_in_thread
+from ..extend import Journal, JournalError, RunFilter, run_in_thread
 from .database import (
     Database,
     find_superseded,
@@ -27,7 +27,7 @@ from .database import (
     json_only,
     queue_error,
     queue_of,
-    read_cancelled,
+    read_journaled,
     refuse_pickle,
 )
 from .handle import AWAY_SECONDS, STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
@@ -172,9 +172,11 @@ class Client:
         for run, later in find_superseded(self._database.store, paused).items():
             error = f"its conversation was continued by run {later}" if later else "its conversation was continued"
             read[run] = replace(read[run], state="superseded", error=error, pending=())
+        entries = self._database.store.runs(RunFilter(ids=paused)) if paused else ()
+        ended = {entry.id for entry in entries if entry.status == "finished"}
         for run, status in read.items():
-            if status.state == "stopped" and status.worker:
-                read[run] = replace(status, **read_cancelled(self._database.store, run))
+            if run in ended or (status.state == "stopped" and status.worker):
+                read[run] = replace(status, **read_journaled(self._database.store, run))
         return [read[run] for run in wanted if run in read]
 
     def _list(self, seconds: float = AWAY_SECONDS, **which: Any) -> Sequence[Any]:

@@ -168,15 +168,18 @@ def list_in_doubt(store: Store, run: str) -> list[str]:
     return [f"{call.name} ({call.call})" for call in sorted(calls, key=lambda call: call.step)]
 
 
-def read_cancelled(store: Store, run: str) -> dict[str, Any]:
-    """Return what the status of a run that was cancelled in a worker has of the journal: DBOS keeps no outcome."""
+def read_journaled(store: Store, run: str) -> dict[str, Any]:
+    """Return what the journal has of the status of a run that a worker did not end: DBOS keeps no outcome of it."""
     if not store.runs(RunFilter(ids=[run])):
         return {}
     try:
         found = find_run(store, run)
     except JournalError:  # it is damaged
         return {}
-    return {"usage": found.usage, "steps": found.steps, "in_doubt": (*list_in_doubt(store, run),)}
+    known = {"usage": found.usage, "steps": found.steps, "in_doubt": (*list_in_doubt(store, run),)}
+    if found.state == "finished":  # another program has continued it
+        known |= {"state": "finished", "answer": found.answer, "error": "", "pending": ()}
+    return known
 
 
 class _JsonOnly(threading.local):

@@ -260,6 +260,7 @@ def test_one_worker_does_all_the_rest(client, start, effects, url, tmp_path):
     check_sessions(client, url)
     check_order_of_sessions(client, url)
     check_superseded(client, url)
+    check_end_elsewhere(client, url)
     check_wrong_answers(client)
     check_pickle(client, url, tmp_path)
     check_schedule(client)
@@ -425,6 +426,20 @@ def check_superseded(client, url) -> None:
         paused.result(0)
     with pytest.raises(RunError, match=r"is superseded \(its conversation .*: only a paused run takes decisions"):
         paused.approve()
+
+
+def check_end_elsewhere(client, url) -> None:
+    import worker_app
+
+    asking = client.submit("agent", "ask 1 0 colour")
+    with pytest.raises(Paused) as caught:
+        asking.result(LONG)
+    asyncio.run(worker_app.agent.aresume(asking.id, answers={caught.value.pending[0].id: "blue"}, journal=url))
+    status = asking.status
+    assert (status.state, status.answer, status.pending) == ("finished", "done colour", ())
+    assert (status.usage.requests, status.steps, asking.result(0)) == (2, 2, "done colour")
+    with pytest.raises(RunError, match="is finished: only a paused run takes decisions"):
+        asking.answer(caught.value.questions[0], "red")
 
 
 def check_wrong_answers(client) -> None:
