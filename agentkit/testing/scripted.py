@@ -143,9 +143,8 @@ def _write_arguments(call: Mapping[str, Any], tools: Mapping[str, Any]) -> str:
     given = call.get("arguments", {})
     if isinstance(given, str):
         return given
-    if call["name"] == FINAL_ANSWER and [*given] == ["text"] and FINAL_ANSWER in tools:
-        names = [*tools[FINAL_ANSWER].parameters["properties"]]
-        given = {ANSWER_KEY: given["text"]} if names == [ANSWER_KEY] else given
+    if call["name"] == FINAL_ANSWER and [*given] == ["text"] and (tool := tools.get(FINAL_ANSWER)):
+        given = {ANSWER_KEY: given["text"]} if [*tool.parameters["properties"]] == [ANSWER_KEY] else given
     return json.dumps(given)
 
 

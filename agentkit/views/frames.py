@@ -240,11 +240,16 @@ def _reply(
         if call.id not in answers:
             span = calls.get(call.id, {})
             begun = max(now, span.get("start", now))
-            path = join_path(agent, call.id)
+            path = _join_stored(agent, call.id)
             yield begun, CallOpened(agent, path, call.name, mask(call.arguments))
             if inner := span.get("inner"):
                 error = mask(span.get("error", ""))
                 yield from _inner(path, call.name, inner, begun, max(begun, span.get("end", begun)), error)
+
+
+def _join_stored(agent: str, identity: str) -> str:
+    """Return the path of a call; the id of an agent that a function calls begins with that of the function's call."""
+    return join_path(agent, identity.removeprefix(f"{agent.rpartition('/')[2]}/"))
 
 
 def _inner(
@@ -261,7 +266,7 @@ def _inner(
 
 def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed:
     seconds = span.get("end", 0.0) - span.get("start", 0.0)
-    path = join_path(agent, message["tool_call_id"])
+    path = _join_stored(agent, message["tool_call_id"])
     error = span.get("error") or ""
     text = text_of(message)
     is_refused = bool(message.get("refused"))

@@ -333,8 +333,10 @@ def test_the_commands_submit_list_cancel_and_retry(url):
 
 
 def test_a_worker_command_with_two_agents_of_a_name_is_refused(tmp_path):
-    (tmp_path / "desk.py").write_text("from agentkit import JsonAgent\nagent = JsonAgent(len, model='offline')\n")
-    target = f"{tmp_path / 'desk.py'}:agent"
+    (tmp_path / "named_twice.py").write_text(
+        "from agentkit import JsonAgent\nagent = JsonAgent(len, model='offline')\n"
+    )
+    target = f"{tmp_path / 'named_twice.py'}:agent"
     done = CliRunner().invoke(main, ["worker", target, f"agent={target}", "--db", "none"])
     assert done.exit_code == 2
     assert "another agent has the name 'agent'. Give each its own: NAME=TARGET" in " ".join(done.output.split())

@@ -755,10 +755,10 @@ def _read_trace(store: Store, run: RunRecords, info: RunInfo, began: float, mess
         if place in names:
             trace.inner[place] = below
         elif outer in names:  # a function that calls agents
-            call = ToolCall(place.rpartition("/")[2], names[outer], json.dumps({"query": inner.query}))
+            call = ToolCall(place, names[outer], json.dumps({"query": inner.query}))
             between = trace.within(outer)
-            between.spans.append(Span("tool", call.name, inner.begun, inner.seen, call.id, inner.error))
-            between.inner[call.id] = below
+            between.spans.append(Span("tool", call.name, inner.begun, inner.seen, place, inner.error))
+            between.inner[place] = below
             answer = [tool_message(call, render_text(inner.answer))] if inner.state == "finished" else []
             between.messages = [*between.messages, assistant(None, [call]), *answer]
     return trace
