@@ -134,8 +134,18 @@ def time_and_calls(store: Store, run: RunRecords, open_calls: Collection[str] = 
             calls += bool(step.call) and step.call not in open_calls
             seconds += max(0.0, step.ended - max(step.begun, latest))
             latest = max(latest, step.ended)
-    inside = store.runs(RunFilter(inside=run.entry.id))
-    return seconds, calls + sum(time_and_calls(store, read_run_records(store, inner))[1] for inner in inside)
+    for key, inner in inner_runs(store, run.entry.id):
+        records = read_run_records(store, inner)
+        continues = any(has_key([key], call) for call in open_calls)
+        open_inside = _open_calls(store, records.entry.conversation) if continues else ()
+        calls += time_and_calls(store, records, open_inside)[1]
+    return seconds, calls
+
+
+def _open_calls(store: Store, conversation: int) -> set[str]:
+    """Return the ids of the pending calls of a conversation."""
+    messages = fold(store.records(conversation, kinds=(MessageWritten,))).conversation(conversation).messages
+    return {call.id for call in pending_calls(messages)}
 
 
 def outcome_of(result: ToolResult) -> dict[str, Any]:

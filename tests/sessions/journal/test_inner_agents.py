@@ -10,7 +10,7 @@ from journaled_runs import resume
 from stores import change_rows, in_databases, patch_append
 from waiting import wait_until
 
-from agentkit import JsonAgent, Session, tool
+from agentkit import JsonAgent, Limits, Session, tool
 from agentkit.core import background as workers
 from agentkit.core import threads
 from agentkit.core.errors import Paused
@@ -86,6 +86,32 @@ def test_what_the_inner_agent_had_and_did_is_not_had_and_done_again(world, path)
     with opened_store(path) as store:
         for table in ("runs", "messages", "steps"):
             assert store.read(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+def test_a_call_of_the_inner_agent_that_is_recalled_is_counted_once(world, path):
+    stopped: list[str] = []
+
+    @tool(effect="idempotent")
+    def pay(bill: str) -> str:
+        """Pays."""
+        if bill == "b" and not stopped:
+            stopped.append(bill)
+            raise KeyboardInterrupt
+        return "paid"
+
+    def agent(replies, *outer_replies):
+        inner = JsonAgent(pay, model=ScriptedModel(*replies), description="Pays bills.", sequential=True)
+        limits = Limits(tool_calls=3)
+        return JsonAgent(
+            inner.as_tool("clerk"), model=ScriptedModel(*outer_replies), journal=path, limits=limits
+        ), inner
+
+    both = reply_with_cost(10, ("pay", {"bill": "a"}), ("pay", {"bill": "b"}), at="both")
+    with pytest.raises(KeyboardInterrupt):
+        world.run(agent([both], ASK)[0], "Go")
+    again, inner = agent([final(1, "both are paid")], final(1, "done"))
+    assert resume(world, again, runs(path)[0].id).answer == "done"
+    assert [m["content"] for m in inner.model.requests[0].messages if m["role"] == "tool"] == ["paid", "paid"]
 
 
 def test_a_user_can_give_the_outcomes_of_its_calls(world, path):
