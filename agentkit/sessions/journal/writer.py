@@ -505,7 +505,7 @@ class JournalWriter:
             if record.place >= max(before, self._first) and message["role"] == "assistant":
                 self.step += 1
                 if self._figures is not None:  # the message has a record of its own now
-                    self._end_step(self.step, "", self._figures, time.time())
+                    self._end_step(self.step, "", self._figures, None)
                     self._figures = None
         self._pending += conversation.text_records(self.texts)
         if (state := self.state()) != conversation.state:

@@ -24,7 +24,7 @@ from agentkit.journal import Journal, JournalError, RunInfo, fork, runs, show
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.maintenance import find_problems, salvage
-from agentkit.sessions.journal.run_info import Setup
+from agentkit.sessions.journal.run_info import Setup, read_run_records, time_and_calls
 from agentkit.sessions.journal.sqlite import COLUMNS
 from agentkit.sessions.journal.writer import JournaledConversation, JournalWriter
 from agentkit.sessions.session import find_conversation
@@ -268,27 +268,41 @@ def test_a_reply_is_recorded_before_its_calls_begin(path):
     assert len(again.model.requests) == 1
 
 
-@in_databases
-def test_a_reply_that_is_not_in_the_conversation_yet_is_not_paid_again(path, monkeypatch):
+def killed_after_reply(path) -> str:
+    """The id of a run that was killed when its first reply was recorded, and not in the conversation yet."""
+
     class Killed(BaseException):
         pass
-
-    agent = agent_of(path, call("book", place="a"), answer("done"))
 
     def kill_after_reply(write, _, statements):
         write(statements)
         if any('"message"' in str(values) for _, values in statements):
             raise Killed
 
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patch_append(patched, kill_after_reply)
         with pytest.raises(Killed):
-            agent("Go")
-    (run,) = runs(path)
+            agent_of(path, call("book", place="a"))("Go")
+    return runs(path)[0].id
+
+
+@in_databases
+def test_a_reply_that_is_not_in_the_conversation_yet_is_not_paid_again(path):
+    run_id = killed_after_reply(path)
     again = agent_of(path, answer("done"))
-    result = again.resume(run.id)
+    result = again.resume(run_id)
     assert (result.answer, len(again.model.requests), DONE) == ("done", 1, ["a"])
     assert result.steps == 2
+
+
+@in_databases
+def test_the_time_before_such_a_run_is_resumed_does_not_count(path):
+    run_id = killed_after_reply(path)
+    change_rows(path, "UPDATE steps SET begun = begun - 1000, ended = ended - 1000")
+    agent_of(path, answer("done")).resume(run_id)
+    with opened_store(path) as store:
+        seconds, _ = time_and_calls(store, read_run_records(store, run_id))
+    assert seconds < 500
 
 
 def test_the_loser_of_a_race_reads_who_works_on_the_run(path):
