@@ -483,7 +483,7 @@ class Session:
 
     @classmethod
     def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> Session:
-        session = cls.from_dict({**cls().as_dict(), **state, "usage": kept.base.as_dict()})
+        session = cls.from_dict({**cls().as_dict(), "usage": kept.base.as_dict(), **state})
         messages = state.get("messages", kept.written)
         session.messages = [*messages]
         session._own = [*messages]

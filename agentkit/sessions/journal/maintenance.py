@@ -105,7 +105,7 @@ def read_conversation(store: Store, journal: Journal, key: int) -> Opened:
 
 
 def open_named(journal: Journal, name: str) -> Opened:
-    """Return the conversation of that name, or a new one."""
+    """Return the conversation of that name, or a new one, and its state."""
     if not isinstance(name, str) or not name:
         raise RunError(
             f'a conversation of a journal needs a name, got {name!r:.60}. Give a text: Session.open("ada", ...)'
@@ -115,10 +115,13 @@ def open_named(journal: Journal, name: str) -> Opened:
     with opened_store(journal.path, journal.sync) as store, reading(store, f"the conversation {name!r}"):
         key = store.claim_name(name, JournaledConversation(journal).key)
         kept, state = read_conversation(store, journal, key)
-        if unfinished := store.runs(RunFilter(conversations=[key], is_unfinished=True)):
-            kept.run = unfinished[0].id
-            kept.begun = begun_calls(store, read_run_records(store, unfinished[0]), kept.written)
+        unfinished = store.runs(RunFilter(conversations=[key], is_unfinished=True))
         kept.base = usage_before(store, key, unfinished[0] if unfinished else None)
+        if unfinished:
+            records = read_run_records(store, unfinished[0])
+            kept.run = records.entry.id
+            kept.begun = begun_calls(store, records, kept.written)
+            state["usage"] = (kept.base + usage_of(store, records)).as_dict()
         return kept, state
 
 
@@ -164,7 +167,7 @@ def _read_run(store: Store, journal: Journal, name: str) -> Opened:
         kept.run = run.id
         kept.begun = begun_calls(store, records, messages)
     kept.base = usage_before(store, run.conversation, records.entry)
-    return kept, state
+    return kept, {**state, "usage": (kept.base + run.usage).as_dict()}
 
 
 def _runs_beside(store: Store, run: RunEntry) -> list[RunEntry]:

@@ -108,6 +108,19 @@ class TestLimits:
         assert [m["content"] for m in result.messages if m["role"] == "tool"][:3] == ["saw"] * 3
 
 
+@pytest.mark.parametrize("query", ["And now?", None])
+@pytest.mark.parametrize("opened", ["by its name", "by its run"])
+def test_a_session_has_the_usage_of_a_run_that_was_interrupted(world, path, opened, query):
+    agent = JsonAgent(look, model=ScriptedModel(looking(0), stop), journal=path)
+    with pytest.raises(KeyboardInterrupt):
+        world.run(agent, "Go", session=Session.open("ada", path))
+    is_named = opened == "by its name"
+    session = Session.open("ada", path) if is_named else Session.resumed(runs(path)[0].id, path)
+    assert session.usage.input_tokens == 100
+    world.run(JsonAgent(look, model=ScriptedModel(looking(1), FINAL), journal=path), query, session=session)
+    assert session.usage.input_tokens == Session.open("ada", path).usage.input_tokens == 200
+
+
 def test_a_journal_brings_no_decisions_about_calls_that_had_not_begun(world, path):
     made: list[int] = []
     asked: list[int] = []
