@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from .errors import Paused
 from .host import find_kernel
+from .masking import mask
 from .messages import ToolCall
 from .pending import Pending, Question, escape_unprintable
 from .portable import parse_json
@@ -242,7 +243,7 @@ def ask_line(prompt: str) -> str | None:
 
 
 def _ask_line(read: Callable[[str], str], text: str) -> str:
-    return read("\n".join(map(escape_unprintable, text.split("\n")))).strip()
+    return read("\n".join(map(escape_unprintable, mask(text).split("\n")))).strip()
 
 
 def _read(prompt: str) -> str:
@@ -319,11 +320,11 @@ def _has_input(seconds: float) -> bool:
 
 
 def describe_calls(pending: Sequence[Pending]) -> str:
-    """Return the calls as text for a person, numbered if there are several, each with its reason."""
+    """Return the calls as text for a person, numbered if there are several, each with its reason; secrets masked."""
     parts = []
     for number, entry in enumerate(pending, 1):
         lines = [f"{number}. {entry.text}" if len(pending) > 1 else entry.text]
         lines += [escape_unprintable(f"  It waits: {entry.reason}")] if entry.reason else []
         lines += [escape_unprintable(f"  {entry.problem}")] if entry.problem else []
         parts.append("\n".join(lines))
-    return "\n".join(parts)
+    return mask("\n".join(parts))

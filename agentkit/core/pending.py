@@ -346,7 +346,8 @@ def describe_reference(entry: ReferencedValue) -> str:
 
 
 def _show_ends(text: str) -> str:
-    """Return the escaped text; of a long one the head and the tail, because both can decide about a call."""
+    """Return the escaped text, masked; of a long one the head and the tail, because both can decide about a call."""
+    text = mask(text)
     if len(text) <= MAX_ARGUMENT_CHARS:
         return escape_unprintable(text)
     half = MAX_ARGUMENT_CHARS // 2

@@ -6,10 +6,11 @@ import threading
 import pytest
 from terminal import Terminal
 
-from agentkit import ToolCall
+from agentkit import Question, ToolCall
 from agentkit.core.ask_person import Person
-from agentkit.core.pending import Pending, describe_call
+from agentkit.core.pending import MAX_ARGUMENT_CHARS, Pending, describe_call
 
+KEY = "Zq7KpLm2Wv9XtR4sBn8YcD3f"
 SCRIPT = """
 from agentkit import JsonAgent, tool
 from agentkit.testing import ScriptedModel, answer, call
@@ -92,3 +93,19 @@ def test_one_person_is_asked_one_thing_at_a_time():
     for thread in threads:
         thread.join()
     assert most == [1] * 5
+
+
+def test_the_terminal_shows_no_secret_in_calls_and_questions(monkeypatch):
+    monkeypatch.setenv("SHOP_API_KEY", KEY)
+    prompts = []
+
+    def read(prompt):
+        prompts.append(prompt)
+        return "y"
+
+    text = "x" * (MAX_ARGUMENT_CHARS // 2 - 12) + KEY + "x" * MAX_ARGUMENT_CHARS
+    person = Person(read)
+    person.ask_about([Pending.decision(ToolCall("1", "pay", json.dumps({KEY: KEY, "text": text})), f"so says {KEY}")])
+    person.answer(Question(f"Is {KEY} the key?"))
+    assert len(prompts) == 2
+    assert [prompt for prompt in prompts if KEY[:8] in prompt or KEY[-8:] in prompt] == []

@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import Effect, Flow, Policy, ask, interpret
+from ...core.masking import mask
 from ...core.messages import (
     TRUSTED,
     UNKNOWN,
@@ -624,7 +625,7 @@ class _Hidden:
 
     def _show(self, entry: Reference, role: object) -> UntrustedValue:
         value = entry.value if isinstance(entry.value, str | int | float) else render_text(entry.value)
-        passage = truncate(str(value), 2 * PASSAGE_CHARS)
+        passage = truncate(mask(str(value)), 2 * PASSAGE_CHARS)
         return UntrustedValue(entry.where, value, entry.source, passage, isinstance(role, Destination))
 
     def hide(self, bound: BoundCall, result: ToolResult) -> ToolResult:

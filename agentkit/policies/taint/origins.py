@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ...core.masking import mask, mask_data
 from ...core.messages import (
     DEVELOPER,
     TRUSTED,
@@ -107,20 +108,20 @@ class Texts:
     """Texts that are normalized when a value is first searched in them."""
 
     def __init__(self) -> None:
-        self._new: list[tuple[str, Callable[[str], str]]] = []
-        self._results: list[Message] = []
+        self._new: list[Callable[[], str]] = []
+        self._originals: list[Callable[[], str]] = []
         self._normalized: list[str] = []
         self._unread: list[Callable[[], str]] = []
         self._exact: list[str] = []
 
     def add(self, text: str, prepare: Callable[[str], str] = str) -> None:
         """Add a text; `prepare` is applied to it first."""
-        self._new.append((text, prepare))
+        self._new.append(lambda: prepare(text))
         self._unread.append(lambda: prepare(text))
 
     def add_result(self, message: Message) -> None:
         """Add the text of a tool message, in which JSON may have escaped line breaks."""
-        self._results.append(message)
+        self._new.append(lambda: _ESCAPED_SPACE.sub(" ", text_of(message)))
         self._unread.append(lambda: _decode(text_of(message)))
 
     def contain(self, value: Value) -> bool:
@@ -141,18 +142,19 @@ class Texts:
         return any(_has_destination(wanted, text) for text in self._exact)
 
     def find_passage(self, value: Value) -> str:
-        """Return a value with the characters around it in the first text that contains it; "" if no text does."""
+        """Return a value with the characters around it in the first text that contains it, secrets masked; else ""."""
         spellings = spell(value)
-        return next(filter(None, (_find_passage(text, spellings) for text in self.read())), "")
+        for text, original in zip(self.read(), self._originals, strict=True):
+            if any(find_token(spelling, text) >= 0 for spelling in spellings):
+                return _find_passage(normalize(mask(original())), spell(mask_data(value))) or "***"
+        return ""
 
     def read(self) -> Sequence[str]:
         """Return the normalized texts."""
         new = self._new
-        results = self._results
         self._new = []
-        self._results = []
-        self._normalized += [normalize(prepare(text)) for text, prepare in new]
-        self._normalized += [normalize(_ESCAPED_SPACE.sub(" ", text_of(message))) for message in results]
+        self._originals += new
+        self._normalized += [normalize(read()) for read in new]
         return self._normalized
 
 
@@ -648,4 +650,4 @@ def _describe_origin(value: UntrustedValue) -> str:
 
 
 def _format_value(value: Value) -> str:
-    return truncate(json.dumps(value, ensure_ascii=False), MAX_PASSAGE_VALUE_CHARS)
+    return truncate(mask(json.dumps(value, ensure_ascii=False)), MAX_PASSAGE_VALUE_CHARS)
