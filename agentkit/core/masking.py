@@ -52,7 +52,8 @@ _KEYS = re.compile(
       | (?<![_-])eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*)?  # JSON web tokens
       | (?P<bearer>[Bb]earer[ ])[A-Za-z0-9._~+/-]{20,}=*
     )
-    | (?<=://)(?P<user>[^\s/@:?#"'<>\\]{0,100}:)[^\s/@"'<>\\]{1,500}(?=@)  # the password in a URL
+    | (?:(?<=://)|(?<=:\\/\\/))(?P<user>[^\s/@:?#"'<>\\]{0,100}:)  # the password in a URL, which may have an "@"
+      [^\s/@"'<>\\]{1,500}+(?:@[^\s/@?#"'<>\\]{1,500}+(?=@)){0,9}(?=@)
     | (?P<begin>-----BEGIN[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----)
       (?: (?:[^-]|-(?!----))*+(?P<end>-----END[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----)
         | (?:(?:\s|\\++[nr])*+[A-Za-z0-9+/]{32,}+=*+)++           # a truncated one
@@ -203,7 +204,7 @@ class _Secrets:
         texts: All spellings, the longest first.
         numbers: Those of them that are numbers.
         spaced: Those with blanks or other letters than ASCII, at which a stream could be cut.
-        plain: As they are, the longest first, for spellings with any of the letters escaped for HTML or a URL.
+        plain: As they are, the longest first, for spellings with any of the letters escaped.
     """
 
     texts: tuple[str, ...]
@@ -215,7 +216,7 @@ class _Secrets:
 def _mask_text(text: str, known: _Secrets) -> str:
     for secret in known.texts:
         text = text.replace(secret, "***")  # faster than a regular expression of them all
-    if "%" in text or "&" in text:
+    if any(mark in text for mark in _ESCAPES):
         for secret in known.plain:
             text = _escaped(secret).sub("***", text)
     if len(text) < _MIN_KEY_CHARS or not _KEYS.search(text):
@@ -234,12 +235,12 @@ def _may_have_secret(text: str, known: _Secrets, written: Sequence[str]) -> bool
     for mark in _KEY_MARKS:  # faster than a regular expression of them all
         if mark in text:
             return True
-    if "://" in text and "@" in text:
+    if "@" in text and ("://" in text or "\\/" in text):
         return True
     for secret in written:
         if secret in text:
             return True
-    return bool(known.texts) and ("\\u" in text or (bool(known.plain) and ("%" in text or "&" in text)))
+    return bool(known.texts) and any(mark in text for mark in _ESCAPES)
 
 
 def _mask_value(data: Any, known: _Secrets) -> Any:
@@ -327,7 +328,7 @@ def _spellings(values: tuple[str, ...], hidden: frozenset[str]) -> _Secrets:
 
 @lru_cache(maxsize=512)
 def _escaped(secret: str) -> re.Pattern[str]:
-    """Return an expression for a secret in which any letter may be escaped, for a URL or for HTML."""
+    """Return an expression for a secret in which any letter may be escaped, for a URL, for HTML or in JSON."""
     return re.compile("".join(map(_escaped_letter, secret[:MAX_ESCAPED_CHARS])))
 
 
@@ -339,6 +340,7 @@ def _escaped_letter(letter: str) -> str:
     forms += [f"&#0{{0,5}}{number};", f"(?i:&#x0{{0,5}}{number:x};)"]
     forms += [r"\+"] if letter == " " else []
     forms += [re.escape(f"&{name}") for name in _ENTITIES.get(letter, ())]
+    forms += [rf"\\\\{{0,7}}+(?:(?i:u{number:04x}){f'|{letter}' if letter in _JSON_ESCAPED else ''})"]
     return f"(?:{'|'.join(forms)})"
 
 
@@ -378,6 +380,10 @@ def _iterate_encodings(data: bytes) -> Iterator[str]:
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_ESCAPES = ("%", "&", "\\u", "\\/")
+"""One of these is in every text in which a secret has escapes that are not in its spellings."""
+_JSON_ESCAPED = ('"', "/")
+"""What JSON may have behind a backslash and stands for itself."""
 _ENTITIES = {"&": ("amp;",), "<": ("lt;",), ">": ("gt;",), '"': ("quot;",), "'": ("apos;",), "\xa0": ("nbsp;",)}
 
 

@@ -3,6 +3,7 @@
 import html
 import json
 import os
+import re
 from base64 import b64encode, urlsafe_b64encode
 from itertools import pairwise
 from pathlib import Path
@@ -308,6 +309,10 @@ LONG = {
     "backslashes": BEGIN + "\\" * 900_000,
     "schemes": "://" * 330_000,
     "users": "://a:" * 200_000,
+    "hosts": "://a:" + "a@" * 450_000,
+    "letters in JSON": "\\u0073" * 160_000,
+    "slashes in JSON": "\\/" * 490_000,
+    "backslashes and a slash": "\\" * 900_000 + "/",
     "user": "://" + "a" * 900_000,
 }
 
@@ -329,6 +334,9 @@ def test_a_megabyte_takes_no_time_whatever_is_in_it(text, monkeypatch):
         ("https://h.example:8080/@ada", "https://h.example:8080/@ada"),
         ("ssh://git@h.example/x mail ada@h.example", "ssh://git@h.example/x mail ada@h.example"),
         ("http://h.example/?a=b:c@d", "http://h.example/?a=b:c@d"),
+        ("postgres://ada:p@ss@w0rd@db.example/x", "postgres://ada:***@db.example/x"),
+        ("https://ada:b@h.example?to=c@d", "https://ada:***@h.example?to=c@d"),
+        (r'{"url": "https:\/\/ada:hunter2@h.example\/x"}', r'{"url": "https:\/\/ada:***@h.example\/x"}'),
     ],
 )
 def test_a_password_in_a_url_is_masked(text, masked):
@@ -390,6 +398,10 @@ def test_a_secret_in_pieces_is_masked(before, sizes, after):
     assert mask_pieces([]) == []
 
 
+def _escape(found):
+    return f"\\u{ord(found[0]):04x}"
+
+
 PHRASES = ["k3y/number+0ne?", "correct horse & battery 'staple'", "pässwörd <tag>"]
 ENCODINGS = {
     "base64": lambda text: b64encode(text.encode()).decode(),
@@ -401,6 +413,12 @@ ENCODINGS = {
     "HTML without quotes": lambda text: html.escape(text, quote=False),
     "numbers in HTML": lambda text: "".join(f"&#{ord(letter)};" for letter in text),
     "hexadecimal numbers in HTML": lambda text: "".join(f"&#x{ord(letter):04X};" for letter in text),
+    "JSON of PHP": lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
+    "JSON of Go": lambda text: re.sub("[<>&]", _escape, json.dumps(text, ensure_ascii=False)[1:-1]),
+    "JSON of .NET": lambda text: re.sub(
+        r"""[^ -~]|[<>&+'"]""", lambda found: _escape(found).replace("u00e", "u00E"), text
+    ),
+    "each letter in JSON": lambda text: re.sub(".", _escape, text),
     "URL": quote,
     "URL of a form": quote_plus,
     "each letter in a URL": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
