@@ -395,6 +395,14 @@ def test_answers_are_data_text_or_bytes(status, kind, body, value):
         assert ToolRegistry.from_openapi(PETSTORE, base_url=url)["findPets"].call({}) == value
 
 
+@pytest.mark.parametrize("charset", ["punycode", "idna", "base64", "nonsense"])
+def test_an_unknown_charset_is_read_as_utf_8_at_once(charset):
+    kind = f"text/plain; charset={charset}"
+    body = ("é" + "-" + "a" * 400_000).encode()
+    with server(lambda _: (200, {"Content-Type": kind}, body)) as (url, _), takes_at_most(300):
+        assert ToolRegistry.from_openapi(PETSTORE, base_url=url)["findPets"].call({}) == body.decode()
+
+
 # What neither a document nor a model can do
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from agentkit import ToolError
 from agentkit.http import Download, FetchSettings, download, is_public_url, settings
 from agentkit.tools import run_within, truncate
+from agentkit.tools.http.download import find_codec
 
 from .declarations import declare
 from .pdf import is_pdf, read_pdf
@@ -26,13 +27,6 @@ MAX_SNIPPET_CHARS = 500
 MAX_DATE_CHARS = 40
 MAX_URL_CHARS = 2_000
 """A result with a longer address is skipped."""
-
-_CHARSETS = re.compile(
-    r"utf_?(7|8|8_sig|16|16_[lb]e|32|32_[lb]e)|ascii|latin_1|iso8859_\d+|cp\d+|koi8_\w|mac_\w+|hz|kz1048|ptcp154|tis_620|"
-    r"(gb|big5|euc_|iso2022_|shift_?jis|johab)\w*"
-)
-"""Python's names of the codecs for charsets. It has other codecs, some of which take hours for a long text."""
-
 
 Period: TypeAlias = Literal["any", "day", "week", "month", "year"]
 _TIME_LIMITS: Mapping[Period, str | None] = {"any": None, "day": "d", "week": "w", "month": "m", "year": "y"}
@@ -188,10 +182,4 @@ def decode(page: Download) -> str:
         if page.body.startswith(mark):
             return page.body.decode(charset, "replace")
     meta = re.search(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w-]{1,40})""", page.body[:2048], re.IGNORECASE)
-    try:
-        codec = codecs.lookup(page.charset or (meta[1].decode("ascii") if meta else "utf-8")).name
-    except (LookupError, UnicodeError, ValueError):
-        codec = "utf-8"
-    if not _CHARSETS.fullmatch(codec.replace("-", "_")):
-        codec = "utf-8"
-    return page.body.decode(codec, "replace")
+    return page.body.decode(find_codec(page.charset or (meta[1].decode("ascii") if meta else "")), "replace")

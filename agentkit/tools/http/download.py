@@ -5,7 +5,9 @@ header use the name.  One time limit covers everything from the lookup to the la
 is *not* used, because it would resolve the name itself.
 """
 
+import codecs
 import io
+import re
 import socket
 import ssl
 import time
@@ -24,6 +26,20 @@ from .addresses import FetchSettings, Target, parse_url, resolve_target
 MAX_CONNECT_SECONDS = 5.0
 """Time for one of a host's several addresses."""
 MAX_REDIRECTS = 5
+_CHARSETS = re.compile(
+    r"utf_?(7|8|8_sig|16|16_[lb]e|32|32_[lb]e)|ascii|latin_1|iso8859_\d+|cp\d+|koi8_\w|mac_\w+|hz|kz1048|ptcp154|tis_620|"
+    r"(gb|big5|euc_|iso2022_|shift_?jis|johab)\w*"
+)
+"""Python's names of the codecs for charsets. It has other codecs, some of which take hours for a long text."""
+
+
+def find_codec(charset: str | None) -> str:
+    """Return the name of Python's codec for a charset that a server names; that of UTF-8 for an unknown one."""
+    try:
+        name = codecs.lookup(charset or "utf-8").name
+    except (LookupError, UnicodeError, ValueError):
+        return "utf-8"
+    return name if _CHARSETS.fullmatch(name.replace("-", "_")) else "utf-8"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from ...schemas.models import RawSchema
 from ..definition import Definition
 from ..http.addresses import parse_url
 from ..http.addresses import settings as read_fetch_settings
-from ..http.download import MAX_REDIRECTS, Deadline, Response, send_request
+from ..http.download import MAX_REDIRECTS, Deadline, Response, find_codec, send_request
 from ..json_tool import JsonTool, make_defined_tool
 from ..settings import ToolSettings
 
@@ -328,7 +328,7 @@ def make_credentials(auth: ApiAuth, scheme: Mapping[str, Any]) -> Credentials:
 def _read(answer: Response) -> Any:
     """Return the body as data, text or bytes; raise `ToolError` for an error status."""
     is_text = answer.media_type.startswith("text/") or "json" in answer.media_type or "xml" in answer.media_type
-    text = answer.body.decode(answer.charset or "utf-8", "replace") if is_text or answer.status >= 400 else ""
+    text = answer.body.decode(find_codec(answer.charset), "replace") if is_text or answer.status >= 400 else ""
     if answer.status >= 400:
         names = [status.phrase for status in HTTPStatus if status == answer.status]
         raise ToolError(f"{answer.status} {' '.join(names)}: {text[:MAX_ERROR_BODY_CHARS]}".rstrip(": "))
