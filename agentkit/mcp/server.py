@@ -63,6 +63,7 @@ from ..extend import (
     format_call,
     is_function,
     limit_header_time,
+    mask,
     opened_store,
     read_form,
     sanitize,
@@ -213,7 +214,7 @@ class ServedCall:
             asking = outcome.exception
             if not isinstance(asking, InputRequired):
                 return self._write(outcome)
-            forms = {each.id or ONLY_QUESTION: (each.text, to_form(each.schema)) for each in asking.questions}
+            forms = {each.id or ONLY_QUESTION: (mask(each.text), to_form(each.schema)) for each in asking.questions}
             asked = await self._ask(forms)
             if asked is None:
                 return _failure(f"The tool asks a person, and this client cannot: {asking}")
@@ -290,7 +291,7 @@ class ServedCall:
                 if isinstance(event, Progress):
                     is_number = isinstance(event.value, int | float) and not isinstance(event.value, bool)
                     count = max(float(event.value), count) if is_number else count + 1
-                    message = None if is_number else str(event.value)
+                    message = None if is_number else mask(str(event.value))
                     await self._context.session.report_progress(count, message=message)
         raise AssertionError("a turn ends with its results")
 
@@ -337,7 +338,7 @@ def _to_structured(value: Any) -> dict[str, Any]:
 
 
 def _failure(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=mask(text))], is_error=True)
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -270,6 +270,29 @@ def test_questions_of_a_tool_are_asked_one_after_the_other(talk):
     assert "this client cannot" in text_of(result)
 
 
+@pytest.mark.parametrize("forms", [None, {}])
+def test_no_question_error_or_progress_shows_a_secret(talk, forms, monkeypatch):
+    key = "Zq7KpLm2Wv9XtR4sBn8YcD3f"
+    monkeypatch.setenv("SHOP_API_KEY", key)
+    seen = []
+
+    def confirm(run: RunContext) -> str:
+        """Confirm the key."""
+        run.emit(f"checks {key}")
+        return ask_question(f"Is {key} the key?")
+
+    async def work(client):
+        async def note(progress, total, message):
+            seen.append(message)
+
+        return await client.call_tool("confirm", {}, progress_callback=note)
+
+    result, asked = talk(work, tools=[confirm], forms=forms)
+    assert "Is *** the key?" in text_of(result)
+    assert {*seen} == {"checks ***"}
+    assert asked == ([] if forms is None else ["Is *** the key?"])
+
+
 def test_what_a_tool_reports_is_progress(talk):
     seen = []
 
