@@ -6,6 +6,8 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
+from .masking import MAX_SECRET_CHARS, mask
+
 Json: TypeAlias = dict[str, Any]
 """A JSON object."""
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -35,8 +37,13 @@ def find_free_name(name: str, *taken: Container[str]) -> str:
 
 
 def format_value(value: Any, max_chars: int = SHOWN_VALUE_CHARS) -> str:
-    """Return the value as JSON, truncated to `max_chars` characters and "..."."""
-    return truncate(json.dumps(value, ensure_ascii=False, default=str), max_chars)
+    """Return the value as JSON, secrets masked, truncated to `max_chars` characters and "..."."""
+    return truncate_masked(json.dumps(value, ensure_ascii=False, default=str), max_chars)
+
+
+def truncate_masked(text: str, max_chars: int = SHOWN_VALUE_CHARS) -> str:
+    """Return a text as `truncate` does, its secrets masked before: a truncated secret does not match."""
+    return truncate(mask(text[: max_chars + MAX_SECRET_CHARS]), max_chars)
 
 
 def truncate(text: str, max_chars: int = SHOWN_VALUE_CHARS) -> str:

@@ -10,7 +10,7 @@ import pytest
 from loguru import logger
 from pydantic import BaseModel, Field
 
-from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry, tool
+from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry, secrets, tool
 from agentkit.core.messages import ToolCall
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolStarted
@@ -499,3 +499,19 @@ def test_an_error_shows_no_reference_that_the_model_cannot_follow(arguments, sho
     message = JsonTool(grow).call_with_raw_arguments(arguments).message
     assert shown in message or "..." in message
     assert "$ref" not in message
+
+
+@pytest.mark.parametrize("before", range(0, 200, 9))
+@pytest.mark.parametrize("text", ['{{"side": "{}"}}', '{{"side": [], "{}": 1}}', '{{"side": "1", "note": "{}",}}'])
+def test_no_error_and_no_repair_shows_a_part_of_a_secret(text, before, monkeypatch):
+    key = "Zq7KpLm2Wv9XtR4sBn8YcD3f"
+    monkeypatch.setenv("SHOP_API_KEY", key)
+
+    def draw(side: int, note: str = "") -> str:
+        """Draws."""
+        return "drawn"
+
+    bound = ToolRegistry(draw).bind(ToolCall("1", "draw", text.format("z" * before + key)))
+    shown = bound.problem.message if bound.problem else repr(bound.repairs)
+    assert "zzzz" in shown or before < 4
+    assert key[:8] not in secrets.mask(shown)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from ...core.errors import ExceptionInfo
-from ...core.portable import copy_value, truncate
+from ...core.portable import copy_value, truncate_masked
 from ...schemas import JsonSchema
 from ..settings import RepairMode
 from .explain import explain_invalid_json, explain_problems, explain_wrong_type
@@ -103,7 +103,7 @@ def _bind_with_repairs(arguments: str | Mapping[str, Any], target: RepairTarget,
     repairs: tuple[Repair, ...] = ()
     if parsed.syntax_errors:
         kinds = ", ".join(dict.fromkeys(parsed.syntax_errors))
-        repairs = (Repair("", kinds, truncate(str(arguments)), truncate(text)),)
+        repairs = (Repair("", kinds, truncate_masked(str(arguments)), truncate_masked(text)),)
     if found := _find_out_of_range(given, parameters):
         return _refuse(explain_problems(found, given, parameters, target.validate), repairs=repairs)
     try:

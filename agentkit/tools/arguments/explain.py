@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from ...core.portable import format_value, truncate
+from ...core.portable import format_value, truncate, truncate_masked
 from ...schemas import JsonSchema
 from ...schemas.walk import follow_reference, iter_child_schemas, matches
 from .json_text import ValuePath
@@ -249,7 +249,7 @@ def _format_line(
     wide: int,
 ) -> str:
     path, kind = place
-    name = truncate(".".join(map(str, path)), 60)
+    name = truncate_masked(".".join(map(str, path)), 60)
     fragment = _find_fragment(path, parameters)
     schema = f"schema {truncate(fragment, wide)}" if wide and fragment else ""
     if kind == "unknown":
