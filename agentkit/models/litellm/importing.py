@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from operator import attrgetter
 from threading import Lock, get_ident
@@ -101,7 +101,21 @@ def load_litellm() -> Any:
         _install_ollama_fields(litellm)
         _install_guards(litellm)
         _install_recorders(litellm)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_leave_clients, litellm))
         return litellm
+
+
+_inherited: list[Any] = []
+"""The clients of a parent process; closing one of an event loop would remove its sockets from the parent's selector."""
+
+
+def _leave_clients(litellm: Any) -> None:
+    """Leave litellm's clients to the parent process: two processes on one connection read each other's replies."""
+    clients = litellm.in_memory_llm_clients_cache
+    _inherited.extend(clients.cache_dict.values())
+    clients.flush_cache()
+    _inherited.extend(vars(litellm).pop(name, None) for name in ("module_level_client", "module_level_aclient"))
 
 
 def begin_import() -> None:
