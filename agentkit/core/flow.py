@@ -17,12 +17,12 @@ it costs a generator where it acts, and two function calls where it does not.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import methodcaller
+from queue import Empty, SimpleQueue
 from types import GeneratorType, TracebackType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, final
 
@@ -408,9 +408,9 @@ class Sleep:
     seconds: float
 
     def perform(self) -> Generator[Event, None, None]:
-        ended = threading.Event()
-        with on_cancel(ended.set):
-            ended.wait(self.seconds)
+        ended: SimpleQueue[None] = SimpleQueue()  # an event must not be set by a signal handler
+        with on_cancel(partial(ended.put, None)), suppress(Empty):
+            ended.get(timeout=max(0.0, self.seconds))
         yield from ()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:

@@ -173,7 +173,7 @@ class FifoLock:
         self.granted_at = clock()
         """When the lock was last granted."""
         self._waiting: deque[Callable[[], object]] = deque()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # see `_lock`
 
     def acquire(self, granted: Callable[[], object]) -> None:
         """Request the lock; `granted` is called once, in any thread, when all earlier requests have released it."""
@@ -203,7 +203,7 @@ _Inbox: TypeAlias = SimpleQueue[tuple[contextvars.Context, Work, Callable[[], ob
 _current: contextvars.ContextVar[Cancellation | None] = contextvars.ContextVar("work", default=None)
 RUN_CANCELLATION: contextvars.ContextVar[Cancellation | None] = contextvars.ContextVar("run_cancellation", default=None)
 """The cancellation of the run that the current code is part of."""
-_lock = threading.Lock()
+_lock = threading.RLock()  # not a plain lock: a signal handler or a finalizer in the same thread may need it, too
 _abandoned: set[Work] = set()
 _idle: deque[_Inbox] = deque()
 
@@ -236,7 +236,7 @@ def _run_worker(inbox: _Inbox) -> None:
 
 def _forget_threads() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _idle.clear()
     _abandoned.clear()
 

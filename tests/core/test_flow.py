@@ -1,6 +1,9 @@
 """The engine, driven by hand and in both worlds."""
 
 import asyncio
+import itertools
+import sys
+import threading
 import traceback
 from dataclasses import dataclass
 
@@ -20,6 +23,10 @@ from agentkit.core.flow import (
     drive,
     interpret,
 )
+from agentkit.core.threads import RUN_CANCELLATION, Cancellation
+
+PATIENCE = 30.0
+"""Seconds that a test waits for an event before it fails."""
 
 
 @dataclass(frozen=True)
@@ -359,3 +366,27 @@ def test_an_error_that_hooks_do_not_handle_reaches_the_caller_with_the_frames_of
 
     passing = around(Hooks(failed=lambda *_: None), Echo)
     assert frames((passing,) * 8) == frames((passing,))
+
+
+def test_a_stop_in_the_same_thread_ends_a_sleep_wherever_it_arrives():
+    """A signal handler runs between two instructions of the thread that sleeps; a profiler stands for it."""
+
+    def sleep_until_stopped_at(place):
+        stopped = Cancellation()
+        RUN_CANCELLATION.set(stopped)
+        count = itertools.count()
+        sys.setprofile(lambda *_: stopped.set() if next(count) == place else None)
+        try:
+            list(drive(ask(Sleep(0.001))))
+        finally:
+            sys.setprofile(None)
+        return next(count)
+
+    def stop_everywhere():
+        for place in range(sleep_until_stopped_at(-1)):
+            sleep_until_stopped_at(place)
+        ended.set()
+
+    ended = threading.Event()
+    threading.Thread(target=stop_everywhere, daemon=True).start()
+    assert ended.wait(PATIENCE)
