@@ -224,11 +224,49 @@ def total_seconds(request: Request) -> float:
 
 
 def watch_response(response: Any, guard: ReplyGuard) -> None:
-    """Check each piece of the body of an httpx response with `guard`, while it is read."""
+    """Check each piece of the body of an httpx response with `guard`, while it is read; its lines end at a newline."""
     guard.responses.append(response)
     watched, awatched = _stream_classes()
     kind = awatched if hasattr(response.stream, "__aiter__") else watched
     response.stream = kind(response.stream, guard)
+    response.iter_lines = partial(_iter_lines, response)
+    response.aiter_lines = partial(_aiter_lines, response)
+
+
+class _Lines:
+    """Text in pieces as lines. httpx ends them at U+2028, too, and at others that JSON has unescaped in its texts."""
+
+    def __init__(self) -> None:
+        self._begun: list[str] = []
+
+    def add(self, text: str) -> Iterator[str]:
+        """Yield the lines that the text completes."""
+        *ends, rest = text.split("\n")
+        for end in ends:
+            yield "".join([*self._begun, end]).removesuffix("\r")
+            self._begun = []
+        self._begun.append(rest)
+
+    def end(self) -> Iterator[str]:
+        """Yield the last line, if it has no newline."""
+        if last := "".join(self._begun):
+            yield last
+
+
+def _iter_lines(response: Any) -> Iterator[str]:
+    lines = _Lines()
+    for text in response.iter_text():
+        yield from lines.add(text)
+    yield from lines.end()
+
+
+async def _aiter_lines(response: Any) -> AsyncIterator[str]:
+    lines = _Lines()
+    async for text in response.aiter_text():
+        for line in lines.add(text):
+            yield line
+    for line in lines.end():
+        yield line
 
 
 @cache

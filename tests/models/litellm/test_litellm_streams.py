@@ -135,3 +135,15 @@ def test_what_other_servers_make_of_openai_s_stream_is_read(play: Play) -> None:
         _, reply = play(Provider("openai").at(server), HI, stream=True)
     assert [(one.name, json.loads(one.arguments)) for one in calls_of(reply.message)] == [("add", {"a": 1, "b": 2})]
     assert (reply.finish_reason, reply.usage.input_tokens) == ("tool_calls", 10)
+
+
+@pytest.mark.usefixtures("_observed")
+def test_a_line_ends_at_a_newline_alone(provider: Provider, play: Play) -> None:
+    text = "".join(f"one{mark}two " for mark in "\u2028\u2029\x85")
+    wire = find_wire(PATHS.get(provider.name, "/models/gemini:streamGenerateContent"))
+    body = "".join(wire.build_pieces({"content": text}, "m"))
+    for mark in "\u2028\u2029\x85":
+        body = body.replace(json.dumps(mark).strip('"'), mark)
+    with ModelServer({"body": body, "headers": {"Content-Type": wire.content_type}}) as server:
+        _, reply = play(provider.at(server), HI, stream=True)
+    assert reply.message["content"].strip() == text.strip()
