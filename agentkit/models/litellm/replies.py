@@ -301,6 +301,7 @@ def clean_reply(message: Message) -> Message:
     for call in tidied.get("tool_calls", ()):
         call.pop("index", None)
         call["id"] = (call.get("id") or "").partition(_SIGNATURE_MARK)[0]
+        call["function"].setdefault("name", "")
         call["function"]["arguments"] = to_valid_text(call["function"].get("arguments") or "{}")
     take_steps(tidied)
     return tidied

@@ -95,6 +95,14 @@ def test_odd_arguments_become_text(arguments: Any, play: Play) -> None:
     assert json.loads(found.arguments) == (arguments or {})
 
 
+@pytest.mark.parametrize("name", [{}, {"name": None}])
+def test_a_call_without_a_name_has_an_empty_one(name: Any, play: Play) -> None:
+    call = {"id": "c1", "type": "function", "function": {"arguments": "{}", **name}}
+    with ModelServer({"body": openai_body({"content": None, "tool_calls": [call]})}) as server:
+        _, reply = play(Provider("openai").at(server), HI)
+    assert [one.name for one in calls_of(reply.message)] == [""]
+
+
 def test_half_a_surrogate_pair_is_replaced(play: Play) -> None:
     with ModelServer({"body": openai_body({"content": "a \ud83d b"})}) as server:
         _, reply = play(Provider("openai").at(server), HI)
