@@ -364,7 +364,7 @@ class StreamAssembler:
         self._blocks: list[dict[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
         self._arguments: list[ArgumentPieces] = []
-        self._open: dict[int, int] = {}
+        self._open: dict[int | None, int] = {}
         self._reasoning_items: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
         self._reasoning = ReasoningDetails()
@@ -455,17 +455,17 @@ class StreamAssembler:
 
     def _find_call(self, index: int | None, identity: str | None, name: str | None) -> int:
         """Return the position of the piece's call. Ollama gives all calls index 0, with or without different ids."""
-        place = None if index is None else self._open.get(index)
+        place = self._open.get(index)
         if place is not None:
             known = self._calls[place]
-            other = known["id"] not in ("", identity) if identity else name and self._arguments[place].is_complete
+            is_next = index is None or self._arguments[place].is_complete
+            other = known["id"] not in ("", identity) if identity else name and is_next
             if not other:
                 return place
         self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
         self._arguments.append(ArgumentPieces())
         place = len(self._calls) - 1
-        if index is not None:
-            self._open[index] = place
+        self._open[index] = place
         return place
 
     def build_reply(self, source: ChunkSource) -> Reply:

@@ -147,3 +147,21 @@ def test_a_line_ends_at_a_newline_alone(provider: Provider, play: Play) -> None:
     with ModelServer({"body": body, "headers": {"Content-Type": wire.content_type}}) as server:
         _, reply = play(provider.at(server), HI, stream=True)
     assert reply.message["content"].strip() == text.strip()
+
+
+@pytest.mark.parametrize("identity", [{}, {"id": "c1"}])
+def test_pieces_of_a_call_may_have_no_index(identity: dict[str, str], play: Play) -> None:
+    pieces = [
+        {"id": "c1", "function": {"name": "add", "arguments": '{"a": 1,'}},
+        {**identity, "function": {"arguments": ' "b": 2}'}},
+        {"id": "c2", "function": {"name": "now", "arguments": ""}},
+        {"function": {"name": "now", "arguments": ""}},
+    ]
+    deltas = [{"delta": {"tool_calls": [piece]}} for piece in pieces]
+    choices = [*deltas, {"delta": {}, "finish_reason": "tool_calls"}]
+    lines = [json.dumps({"id": "1", "model": "m", "choices": [choice]}) for choice in choices]
+    body = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+    with ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}) as server:
+        _, reply = play(Provider("openai").at(server), HI, stream=True)
+    found = [(one.name, json.loads(one.arguments)) for one in calls_of(reply.message)]
+    assert found == [("add", {"a": 1, "b": 2}), ("now", {}), ("now", {})]
