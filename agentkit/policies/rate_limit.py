@@ -7,6 +7,7 @@ different limits for one model, the smaller one holds from then on.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections import deque
@@ -156,8 +157,17 @@ class GateRegistry:
         gate.narrow(max_concurrency, requests_per_minute)
         return gate
 
+    def forget_requests(self) -> None:
+        """Replace the gates by empty ones with the same limits."""
+        self._lock = threading.Lock()
+        for model, old in self._gates.items():
+            self._gates[model] = self._make_gate()
+            self._gates[model].narrow(old.max_concurrency, old.requests_per_minute)
+
 
 PROCESS_GATES = GateRegistry()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=PROCESS_GATES.forget_requests)  # a forked process has no requests under way
 
 
 @dataclass(frozen=True, slots=True)

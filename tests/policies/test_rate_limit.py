@@ -1,6 +1,7 @@
 """Gates before models: how many requests they admit, and in which order, across threads, loops and agents."""
 
 import asyncio
+import os
 import threading
 import time
 from types import SimpleNamespace
@@ -210,6 +211,19 @@ def test_a_blocking_call_waits_where_its_event_loop_leaves_it_a_place(of):
         assert own.done()
 
     asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_requests_of_its_parent():
+    gate = PROCESS_GATES.open("forked", 1)
+    holder = gate.enter()
+    if not (child := os.fork()):
+        first, second = (PROCESS_GATES.find("forked").enter() for _ in range(2))
+        os._exit(0 if first.done() and not second.done() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not gate.enter().done()
+    gate.leave(holder)
 
 
 def test_models_of_other_names_have_gates_of_their_own():
