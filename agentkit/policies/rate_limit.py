@@ -24,11 +24,16 @@ from ..engine.model import AskModel, Reply
 Ticket: TypeAlias = "Future[None]"
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def _find_owner() -> asyncio.AbstractEventLoop | threading.Thread | None:
+    """Return what a blocking wait stops: the running event loop, or the main thread; None in another thread.
+
+    A stream that is begun in a thread of a pool may continue in another one.
+    """
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        return None
+        thread = threading.current_thread()
+        return thread if thread is threading.main_thread() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Gate:
         self._lock = threading.RLock()
         self._line: deque[Ticket] = deque()
         self._under_way: set[Ticket] = set()
-        self._loops: dict[Ticket, asyncio.AbstractEventLoop | None] = {}
+        self._owners: dict[Ticket, asyncio.AbstractEventLoop | threading.Thread | None] = {}
         self._begun: deque[float] = deque()
         self._timer: threading.Timer | None = None
 
@@ -83,25 +88,25 @@ class Gate:
         """Queue a request; the returned ticket is done when it may be sent.  Every ticket must be passed to `leave`."""
         ticket: Ticket = Future()
         with self._lock:
-            self._loops[ticket] = _running_loop()
+            self._owners[ticket] = _find_owner()
             self._line.append(ticket)
             self._admit()
         return ticket
 
-    def is_blocked_by_loop(self, ticket: Ticket) -> bool:
-        """Return whether a blocking wait would never end: requests of the event loop that it stops take all places."""
-        loop = _running_loop()
-        if loop is None or self.max_concurrency is None:
+    def is_blocked_by_owner(self, ticket: Ticket) -> bool:
+        """Return whether a blocking wait would never end: requests of what it stops take all places."""
+        owner = _find_owner()
+        if owner is None or self.max_concurrency is None:
             return False
         with self._lock:
-            return sum(own is loop for one, own in self._loops.items() if one is not ticket) >= self.max_concurrency
+            return sum(own is owner for one, own in self._owners.items() if one is not ticket) >= self.max_concurrency
 
     def leave(self, ticket: Ticket) -> None:
         """Remove a ticket: its request has ended, or is no longer wanted."""
         ticket.cancel()
         with self._lock:
             self._under_way.discard(ticket)
-            self._loops.pop(ticket, None)
+            self._owners.pop(ticket, None)
             self._admit()
 
     def _admit(self) -> None:
@@ -180,11 +185,17 @@ class WaitForTicket:
     gate: Gate | None = None
 
     def perform(self) -> Generator[Event, None, None]:
-        if self.gate is not None and self.gate.is_blocked_by_loop(self.ticket):
-            raise RunError(
-                f"{self.model}: the rate limit cannot admit the request while a blocking call stops the event loop of "
-                "an earlier one. Await the run: await agent.arun(query)."
-            )
+        if self.gate is not None and self.gate.is_blocked_by_owner(self.ticket):
+            if isinstance(_find_owner(), asyncio.AbstractEventLoop):
+                raise RunError(
+                    f"{self.model}: the rate limit cannot admit the request while a blocking call stops the event loop "
+                    "of an earlier one. Await the run: await agent.arun(query)."
+                )
+            if self.timeout is None:
+                raise RunError(
+                    f"{self.model}: the rate limit cannot admit the request while streams that the main thread began "
+                    "hold all places. Read them to their end, close them, or raise max_concurrency."
+                )
         try:
             with on_cancel(self.ticket.cancel):
                 self.ticket.result(self.timeout)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, ModelError, RunError
+from agentkit import DefinitionError, JsonAgent, ModelError, RunError, Session
 from agentkit.core.flow import Done, Emit, adrive, around, ask, drive
 from agentkit.core.messages import assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
@@ -196,6 +196,33 @@ def test_a_blocking_call_is_refused_where_its_event_loop_holds_all_places():
         assert gate.enter().done()
 
     asyncio.run(main())
+
+
+def test_a_blocking_call_is_refused_where_a_stream_of_the_main_thread_holds_the_place():
+    agent = JsonAgent(print, model=ScriptedModel(END, END, name="left"), max_concurrency=1)
+    stream = agent.stream("hi", session=Session())
+    while not next(stream).is_piece:
+        pass
+    with pytest.raises(RunError, match=r"left: .* Read them to their end, close them, or raise max_concurrency"):
+        agent.run("hi", session=Session())
+    stream.close()
+    assert agent.run("hi", session=Session()).answer == "ready"
+
+
+def test_a_stream_of_a_pool_holds_a_place_until_another_thread_has_read_it():
+    gate = Gate()
+    gate.narrow(1, None)
+    begun = []
+
+    def begin_and_wait():
+        begun.append(gate.enter())
+        ticket = gate.enter()
+        threading.Timer(0.01, gate.leave, begun).start()
+        list(drive(ask(WaitForTicket(ticket, "slow", PATIENCE, gate))))
+        begun.append(ticket)
+
+    in_threads(1, begin_and_wait)
+    assert len(begun) == 2
 
 
 @pytest.mark.parametrize("of", ["concurrency", "a minute"])
