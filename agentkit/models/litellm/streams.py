@@ -400,6 +400,8 @@ class StreamAssembler:
         return deltas or (_PROGRESS if moved else _KEEPALIVE)
 
     def _add_usage(self, usage: Any) -> None:
+        if self._usage is not None and not (usage.prompt_tokens or usage.completion_tokens):
+            return  # zeros at the end of a stream report nothing
         if self._usage is not None and not usage.prompt_tokens:  # Anthropic sends the input first, the output last
             usage.prompt_tokens = self._usage.prompt_tokens
             usage.prompt_tokens_details = self._usage.prompt_tokens_details

@@ -165,3 +165,16 @@ def test_pieces_of_a_call_may_have_no_index(identity: dict[str, str], play: Play
         _, reply = play(Provider("openai").at(server), HI, stream=True)
     found = [(one.name, json.loads(one.arguments)) for one in calls_of(reply.message)]
     assert found == [("add", {"a": 1, "b": 2}), ("now", {}), ("now", {})]
+
+
+def test_a_report_of_zeros_does_not_replace_the_usage(play: Play) -> None:
+    usages = [(10, 100), (0, 0)]
+    frames: list[dict[str, Any]] = [{"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}]
+    for tokens_in, tokens_out in usages:
+        figures = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
+        frames.append({"choices": [], "usage": figures})
+    lines = [json.dumps({"id": "1", "model": "m", **frame}) for frame in frames]
+    body = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+    with ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}) as server:
+        _, reply = play(Provider("openai").at(server), HI, stream=True)
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (10, 100)
