@@ -53,7 +53,7 @@ from ..engine.history.repair import merge_texts
 from ..engine.loop import CANCELLED, is_open
 from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate_result
 from ..policies.pending import Given, PendingInputs
-from ..policies.taint.hidden import show_waiting
+from ..policies.taint.hidden import Handles, describe_handle, show_waiting
 from ..policies.taint.origins import Origins
 from ..tools.results.result_text import render_result
 from ..views.frames import Frame, frames_of_stored_run
@@ -171,9 +171,10 @@ def read_saved(content: bytes) -> Any:
     saved = Recording.parse(content)
     if saved.version == 1:
         raise ValueError("it is a recorded run of an older version, which has requests and no conversation")
-    cut = TruncatedResults()
+    hidden = {key: text for key, text in saved.cut.items() if key.startswith("#")}
+    cut = TruncatedResults(dict.fromkeys(hidden, ""))
     messages = [*saved.messages, *_close_begun(saved, cut)]
-    data = {"messages": messages, "usage": saved.usage.as_dict(), "cut": {**saved.cut, **cut.as_dict()}}
+    data = {"messages": messages, "usage": saved.usage.as_dict(), "cut": {**saved.cut, **cut.as_dict(), **hidden}}
     end = {name: saved.end[name] for name in ("answer", "stopped", "error") if name in saved.end}
     state = {**closed_state([]), **saved.state}  # no state was written if the run was killed before its first request
     return {"format": FORMAT, "version": SESSION_VERSION, **data, **state, **end}
@@ -182,8 +183,10 @@ def read_saved(content: bytes) -> Any:
 def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
     """Yield the tool messages of the calls that began before the process of a run was killed: they run no second time.
 
-    A result is delimited if it is untrusted; `cut` gets the whole text of one that is truncated.
+    A result is delimited if it is untrusted; `cut` gets the whole text of one that is truncated, or hidden.
     """
+    settings = saved.begin.get("settings") or {}
+    is_hiding = settings.get("untrusted") == "hidden" or any(key.startswith("#") for key in cut.texts)
     for call in pending_calls(saved.messages):
         if saved.end or call.id not in saved.begun:  # a run that ended leaves calls that wait for a person
             continue
@@ -193,6 +196,11 @@ def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
             continue
         shown = render_result(value_of(outcome))
         label = Label.from_dict(outcome.get("label"))
+        if is_hiding and not outcome.get("own") and (label.is_untrusted or label.readers is not None):
+            handle = Handles(cut, saved.messages).store(shown.text, label)
+            failed = ", an error" if "error" in outcome else ""
+            yield tool_message(call, f"{describe_handle(handle, call.name, shown.text, None)}{failed}")
+            continue
         text = truncate_result(shown.text, most=MAX_RESULT_CHARS, store=cut, origin=CallOrigin(own=label))
         text = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text
         yield tool_message(call, text, shown.images, label=label)
