@@ -28,6 +28,7 @@ from ..core.host import find_versions
 from ..core.lazy_names import display_with
 from ..core.messages import (
     DEVELOPER,
+    TRUSTED,
     USER,
     CallOrigin,
     Label,
@@ -199,7 +200,7 @@ def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
         if is_hiding and not outcome.get("own") and (label.is_untrusted or label.readers is not None):
             handle = Handles(cut, saved.messages).store(shown.text, label)
             failed = ", an error" if "error" in outcome else ""
-            yield tool_message(call, f"{describe_handle(handle, call.name, shown.text, None)}{failed}")
+            yield tool_message(call, f"{describe_handle(handle, call.name, shown.text, None)}{failed}", label=TRUSTED)
             continue
         text = truncate_result(shown.text, most=MAX_RESULT_CHARS, store=cut, origin=CallOrigin(own=label))
         text = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text

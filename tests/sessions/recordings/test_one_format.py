@@ -298,6 +298,7 @@ def test_a_hidden_result_of_a_killed_turn_stays_hidden(world, path, tmp_path, ex
     assert contents[2] == "paid a"
     assert session.cut.texts["#2"].endswith("x the end")
     assert session.cut.labels["#2"].is_untrusted
+    assert not any(label_of(message).is_untrusted for message in session.messages if message["role"] == "tool")
     agent = JsonAgent(len, model=ScriptedModel(answer("done")), untrusted="hidden")
     assert "from outside" not in str(world.run(agent, "And now?", session=session).messages)
 
