@@ -22,12 +22,12 @@ from .. import JsonAgent, Result, RunError
 from ..extend import Journal, JournalError, RunFilter, run_in_thread
 from .database import (
     Database,
+    complete_status,
     find_superseded,
     is_unreachable,
     json_only,
     queue_error,
     queue_of,
-    read_journaled,
     refuse_pickle,
 )
 from .handle import AWAY_SECONDS, STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
@@ -176,7 +176,7 @@ class Client:
         ended = {entry.id for entry in entries if entry.status == "finished"}
         for run, status in read.items():
             if run in ended or (status.state == "stopped" and status.worker):
-                read[run] = replace(status, **read_journaled(self._database.store, run))
+                read[run] = replace(status, **complete_status(self._database.store, run))
         return [read[run] for run in wanted if run in read]
 
     def _list(self, seconds: float = AWAY_SECONDS, **which: Any) -> Sequence[Any]:

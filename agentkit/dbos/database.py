@@ -168,8 +168,8 @@ def list_in_doubt(store: Store, run: str) -> list[str]:
     return [f"{call.name} ({call.call})" for call in sorted(calls, key=lambda call: call.step)]
 
 
-def read_journaled(store: Store, run: str) -> dict[str, Any]:
-    """Return what the journal has of the status of a run that a worker did not end: DBOS keeps no outcome of it."""
+def complete_status(store: Store, run: str) -> dict[str, Any]:
+    """Return the journal's part of the status of a run that no worker ended: DBOS keeps no outcome of such a run."""
     if not store.runs(RunFilter(ids=[run])):
         return {}
     try:
