@@ -5,9 +5,9 @@ from typing import Any
 
 from . import tools
 from .tools.http.addresses import FetchSettings, is_public_url, settings
-from .tools.http.download import Download, download
+from .tools.http.download import Download, download, find_codec
 
-__all__ = ["Download", "FetchSettings", "download", "is_public_url", "settings"]
+__all__ = ["Download", "FetchSettings", "download", "find_codec", "is_public_url", "settings"]
 
 
 def __getattr__(name: str) -> Any:

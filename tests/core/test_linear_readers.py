@@ -227,6 +227,7 @@ ELSEWHERE = {
     "tools.lint": "paths in schemas",
     "tools.openapi.tools": "single character classes in names of a document",
     "tools.http.addresses": "addresses, which are short",
+    "tools.http.download": "names of codecs of Python, which are matched as a whole",
     "web.app": "names of dots alone and figures of at most six digits, which are matched as a whole",
     "agentkit_tools.clock": "a name of a zone, which is matched as a whole",
     "agentkit_tools.http_json": "hosts, which the program writes",

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from agentkit import ToolError
-from agentkit.http import Download, FetchSettings, download, is_public_url, settings
+from agentkit.http import Download, FetchSettings, download, find_codec, is_public_url, settings
 from agentkit.tools import run_within, truncate
-from agentkit.tools.http.download import find_codec
 
 from .declarations import declare
 from .pdf import is_pdf, read_pdf

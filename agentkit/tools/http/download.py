@@ -34,7 +34,14 @@ _CHARSETS = re.compile(
 
 
 def find_codec(charset: str | None) -> str:
-    """Return the name of Python's codec for a charset that a server names; that of UTF-8 for an unknown one."""
+    """Return the name of Python's codec for the charset of a text from outside.
+
+    Args:
+        charset: The charset that the server or the text names, None if neither does.
+
+    Returns:
+        The name of the codec; "utf-8" for an unknown charset, and for a codec that decodes something else than a charset.
+    """
     try:
         name = codecs.lookup(charset or "utf-8").name
     except (LookupError, UnicodeError, ValueError):
