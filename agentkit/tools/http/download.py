@@ -40,7 +40,7 @@ def find_codec(charset: str | None) -> str:
         charset: The charset that the server or the text names, None if neither does.
 
     Returns:
-        The name of the codec; "utf-8" for an unknown charset, and for a codec that decodes something else than a charset.
+        The name of the codec; "utf-8" for an unknown charset, and for a codec that decodes something else.
     """
     try:
         name = codecs.lookup(charset or "utf-8").name
