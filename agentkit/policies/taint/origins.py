@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from ...core.masking import mask, mask_data
@@ -116,8 +117,9 @@ class Texts:
 
     def add(self, text: str, prepare: Callable[[str], str] = str) -> None:
         """Add a text; `prepare` is applied to it first."""
-        self._new.append(lambda: prepare(text))
-        self._unread.append(lambda: prepare(text))
+        read = partial(prepare, text)
+        self._new.append(read)
+        self._unread.append(read)
 
     def add_result(self, message: Message) -> None:
         """Add the text of a tool message, in which JSON may have escaped line breaks."""

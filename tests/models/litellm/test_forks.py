@@ -9,6 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from agentkit.testing.wires import find_wire
+from agentkit.testing.wires.reply import drop_missing
+
 FORKS = """
 import os, sys
 from agentkit.core.messages import user
@@ -29,16 +32,11 @@ try:
 finally:
     os._exit(status)
 """
-REPLY = {
-    "id": "1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "gpt-4o",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
-}
 
 
 class KeepAlive(BaseHTTPRequestHandler):
+    """Keeps its connections, which `ModelServer` ends after each reply."""
+
     protocol_version = "HTTP/1.1"
     connections: list[object]
 
@@ -51,7 +49,8 @@ class KeepAlive(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        body = json.dumps(REPLY).encode()
+        reply = find_wire(self.path).build_reply({"content": "hello"}, "gpt-4o")
+        body = json.dumps(drop_missing(reply)).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
