@@ -280,7 +280,9 @@ def prepare(spec: AgentSpec, request: RunRequest, query: UserQuery | None) -> It
         instruction = _written_instruction(session)
     else:
         instruction = _instruct(spec, run, request, backend, continues=continues)
-    turn = session.turn(instruction, None if query is None else query.message, request.answers, model=chosen)
+    asks = None if query is None else query.message
+    is_hiding = spec.settings.untrusted == "hidden"
+    turn = session.turn(instruction, asks, request.answers, model=chosen, is_hiding=is_hiding)
     with run.reporting_end(), turn, _persist(spec, request, run, asked) as policies:
         run.cancellation = session.cancellation
         run.handed = [*session.handed]

@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -69,7 +69,7 @@ from .journal.maintenance import (
     show_conversation,
 )
 from .journal.policy import journal_policy
-from .journal.run_info import Setup, has_key, value_of
+from .journal.run_info import Outcome, Setup, has_key, value_of
 from .journal.store import Journal, Place, is_same_place, show_place
 from .journal.writer import Changed, JournaledConversation, JournalWriter, Uncertain
 from .recordings.file import RecordFile, Recording, begin_file, lines_of, name_in_errors, write_lines
@@ -79,22 +79,6 @@ from .records import DAMAGE, MessageWritten, StateWritten, TextStored, write_jso
 QueryContent: TypeAlias = Content | Message
 NOT_RUN_UNDECIDED = "Not run: the call waited for approval, and the conversation went on without it."
 NOT_ANSWERED = "The call asked the person a question, and the conversation went on without an answer."
-
-
-def close_calls(messages: Sequence[Message], inputs: PendingInputs, begun: Collection[str]) -> list[Message]:
-    """Return the tool messages for the pending calls of a conversation that continues without them.
-
-    `begun` are the ids of those that may have had an effect.
-    """
-    reason = NOT_RUN_UNDECIDED if inputs.held else CANCELLED
-    return [
-        tool_message(
-            call,
-            NOT_ANSWERED if call.id in inputs.asking else CANCELLED if call.id in begun else reason,
-            label=DEVELOPER,
-        )
-        for call in pending_calls(messages)
-    ]
 
 
 FORMAT = "agentkit session"
@@ -184,27 +168,32 @@ def read_saved(content: bytes) -> Any:
 def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
     """Yield the tool messages of the calls that began before the process of a run was killed: they run no second time.
 
-    A result is delimited if it is untrusted; `cut` gets the whole text of one that is truncated, or hidden.
+    `cut` gets the whole text of a result that is truncated, or hidden.
     """
     settings = saved.begin.get("settings") or {}
     is_hiding = settings.get("untrusted") == "hidden" or any(key.startswith("#") for key in cut.texts)
     for call in pending_calls(saved.messages):
         if saved.end or call.id not in saved.begun:  # a run that ended leaves calls that wait for a person
             continue
-        outcome = saved.results.get(call.id)
-        if outcome is None:
-            yield tool_message(call, CANCELLED, label=DEVELOPER)
-            continue
-        shown = render_result(value_of(outcome))
-        label = Label.from_dict(outcome.get("label"))
-        if is_hiding and not outcome.get("own") and (label.is_untrusted or label.readers is not None):
-            handle = Handles(cut, saved.messages).store(shown.text, label)
-            failed = ", an error" if "error" in outcome else ""
-            yield tool_message(call, f"{describe_handle(handle, call.name, shown.text, None)}{failed}", label=TRUSTED)
-            continue
-        text = truncate_result(shown.text, most=MAX_RESULT_CHARS, store=cut, origin=CallOrigin(own=label))
-        text = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text
-        yield tool_message(call, text, shown.images, label=label)
+        yield _close_call(call, saved.results.get(call.id), Handles(cut, saved.messages), is_hiding=is_hiding)
+
+
+def _close_call(call: ToolCall, outcome: Outcome | None, handles: Handles, *, is_hiding: bool) -> Message:
+    """Return the tool message of a call that a stopped run had begun: its result, if that is recorded.
+
+    The result is delimited if it is untrusted.
+    """
+    if outcome is None:
+        return tool_message(call, CANCELLED, label=DEVELOPER)
+    shown = render_result(value_of(outcome))
+    label = Label.from_dict(outcome.get("label"))
+    if is_hiding and not outcome.get("own") and (label.is_untrusted or label.readers is not None):
+        handle = handles.store(shown.text, label)
+        failed = ", an error" if "error" in outcome else ""
+        return tool_message(call, f"{describe_handle(handle, call.name, shown.text, None)}{failed}", label=TRUSTED)
+    text = truncate_result(shown.text, most=MAX_RESULT_CHARS, store=handles.stored, origin=CallOrigin(own=label))
+    text = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text
+    return tool_message(call, text, shown.images, label=label)
 
 
 MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
@@ -304,16 +293,23 @@ class Session:
 
     @contextmanager
     def turn(
-        self, instruction: str, query: QueryContent = None, answers: Given | None = None, *, model: str = ""
+        self,
+        instruction: str,
+        query: QueryContent = None,
+        answers: Given | None = None,
+        *,
+        model: str = "",
+        is_hiding: bool = False,
     ) -> Iterator[list[Message]]:
         """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
         Args:
             instruction: The system message.
-            query: The user message; it cancels pending calls, and is removed again if the first request fails.
+            query: The user message; it ends pending calls, and is removed again if the first request fails.
                 Without one the run continues where it stopped, with the pending calls.
             answers: Decisions about pending calls and answers to open questions, by their ids.
             model: The name of the model that was chosen for the run.
+            is_hiding: Whether the agent hides untrusted results.
 
         Raises:
             RunError: Another run has the session, or there is nothing to continue.
@@ -325,7 +321,7 @@ class Session:
         asked = user(query) if isinstance(query, str | list) else query
         try:
             unread = list(self.inbox) if asked is not None else []
-            added = self._begin(instruction, asked, answers or {})
+            added = self._begin(instruction, asked, answers or {}, is_hiding=is_hiding)
             self.model = model
             try:
                 yield self.messages
@@ -360,7 +356,9 @@ class Session:
         self.inbox.clear()
         self._forget_pause()
 
-    def _begin(self, instruction: str, query: Message | None, answers: Given) -> list[Message]:
+    def _begin(
+        self, instruction: str, query: Message | None, answers: Given, *, is_hiding: bool = False
+    ) -> list[Message]:
         """Prepare the messages for a run; return those that were added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
@@ -376,7 +374,7 @@ class Session:
         self.messages[:has_old] = [system(instruction)]
         if query is None:
             return []
-        self.messages.extend(close_calls(self.messages, self.inputs, self.begun))
+        self.messages.extend([*self._close_pending(is_hiding=is_hiding)])
         sort_results(self.messages)
         self._forget_pause()
         added = [query]
@@ -384,6 +382,19 @@ class Session:
             added = [*merge_texts([*unread, query])]
         self.messages += added
         return added
+
+    def _close_pending(self, *, is_hiding: bool) -> Iterator[Message]:
+        """Yield the tool messages of the pending calls, without which the conversation continues."""
+        begun = self.begun
+        outcomes = self.journaled.begun if self.journaled else {}
+        handles = Handles(self.cut, self.messages)
+        for call in pending_calls(self.messages):
+            if call.id in self.inputs.asking:
+                yield tool_message(call, NOT_ANSWERED, label=DEVELOPER)
+            elif self.inputs.held and call.id not in begun:
+                yield tool_message(call, NOT_RUN_UNDECIDED, label=DEVELOPER)
+            else:
+                yield _close_call(call, outcomes.get(call.id), handles, is_hiding=is_hiding)
 
     def _accept(self, answers: Given) -> None:
         """Store decisions and answers; raise `RunError` where nothing waits for one, or nothing continues."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from types import NoneType
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...core.errors import ExceptionInfo
 from ...core.masking import masked_repr
@@ -48,6 +48,8 @@ from .store import (
 
 LAST_TIME = 253_402_300_800.0
 """The end of the year 9999: a later time in a record is damage."""
+Outcome: TypeAlias = Mapping[str, Any]
+"""The recorded outcome of a call, see `value_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,18 @@ def inner_runs(store: Store, run: str) -> list[tuple[str, str]]:
     return [(str(inner.origin).removeprefix(f"{run}/"), inner.id) for inner in reversed(inside)]
 
 
-def begun_calls(store: Store, run: RunRecords, messages: Sequence[Message]) -> frozenset[str]:
-    """Return the ids of the pending calls that a process began: they, or agents inside them, are in the journal."""
+def begun_calls(store: Store, run: RunRecords, messages: Sequence[Message]) -> Mapping[str, Outcome | None]:
+    """Return the pending calls that a process began, by their ids, with their outcomes: None where none is recorded.
+
+    They, or agents inside them, are in the journal.
+    """
     if not (pending := {call.id for call in pending_calls(messages)}):
-        return frozenset()
-    known = {step.call for step in run.steps}
+        return {}
+    begun: dict[str, Outcome | None] = {
+        step.call: json.loads(step.outcome) if step.outcome else None for step in run.steps if step.call in pending
+    }
     inside = [key for key, _ in inner_runs(store, run.entry.id)]
-    return frozenset(call for call in pending if call in known or has_key(inside, call))
+    return begun | {call: None for call in pending - begun.keys() if has_key(inside, call)}
 
 
 def has_key(keys: Iterable[str], call: str) -> bool:
@@ -168,7 +175,7 @@ def outcome_of(result: ToolResult) -> dict[str, Any]:
     return outcome
 
 
-def value_of(outcome: Mapping[str, Any]) -> Any:
+def value_of(outcome: Outcome) -> Any:
     """Return what a tool would return for this outcome; the value is JSON data, not of the class that it had."""
     if error := outcome.get("error"):
         name, message = error

@@ -38,6 +38,7 @@ from ..records import (
 )
 from .connections import close_store, open_store
 from .run_info import (
+    Outcome,
     RunInfo,
     Setup,
     begun_calls,
@@ -78,8 +79,8 @@ class JournaledConversation:
     origin: str = ""
     """"run/call" of the enclosing run, if it is the conversation of an agent inside a tool."""
     run: str = ""
-    begun: frozenset[str] = frozenset()
-    """The ids of the pending calls that the unfinished run has begun, in any process."""
+    begun: Mapping[str, Outcome | None] = field(default_factory=dict, repr=False)
+    """The pending calls that the unfinished run has begun, in any process, with the outcomes that are recorded."""
     next_run: str = ""
     """The id that the next run gets; "" for a random one."""
     on_uncertain: Uncertain = None
@@ -124,7 +125,7 @@ class JournaledConversation:
 
     def begin_run(self) -> str:
         """Return the id of a new run, which is now the unfinished one."""
-        self.begun = frozenset()
+        self.begun = {}
         self.run = self.next_run or secrets.token_hex(6)
         self.next_run = ""
         return self.run

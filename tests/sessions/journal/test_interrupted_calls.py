@@ -95,6 +95,35 @@ class TestCallsUnderWay:
         assert shown[1] == "Denied: not now"
         assert shown[2].startswith("OutcomeUnknown: the run was stopped while this call was under way")
 
+    @pytest.mark.parametrize("untrusted", ["values", "hidden"])
+    def test_a_new_query_in_the_place_of_a_resume_tells_what_is_recorded(self, world, path, untrusted):
+        @tool(effect="read", trust="untrusted")
+        def look(at: str) -> str:
+            """Looks."""
+            return f"a note of {at}"
+
+        @tool(effect="write")
+        def act(what: str) -> str:
+            """Acts."""
+            if what == "second":
+                raise KeyboardInterrupt
+            return f"{what} done"
+
+        settings = {"tools": [look, act], "sequential": True, "untrusted": untrusted}
+        turn = calls(call("look", at="Ada"), call("act", what="first"), call("act", what="second"))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, **settings), "Go", session=Session.open("ada", path))
+        session = Session.open("ada", path)
+        agent = agent_of(path, answer("ok"), **settings)
+        result = world.run(agent, "What did you do?", session=session)
+        looked, first, second, _ = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert ("a note of Ada" in looked) == (untrusted == "values")
+        assert looked.startswith("<untrusted" if untrusted == "values" else "#1")
+        assert first == "first done"
+        assert second.endswith("it is not known whether it had an effect.")
+        assert check_history(result.messages) == []
+        assert Session.open("ada", path).messages == session.messages
+
     @pytest.mark.parametrize("effect", [None, "write", "idempotent"])
     @pytest.mark.parametrize("how", ["asking", "interrupt", "approval", "write 1", "write 2", "write 3", "write 4"])
     def test_a_resume_that_fails_does_not_make_it_one_that_was_not_run(self, world, path, effect, how, monkeypatch):
