@@ -66,7 +66,7 @@ def nest(
 
 @dataclass(eq=False)
 class InnerRun:
-    """A run inside the call `parent`, with the id `key`.
+    """A run inside the call `parent`, with the id `key`; it has the `deps` of the enclosing run if it has none.
 
     `request` begins or continues it, and `query` is what it is asked, or was asked if it `has_begun`.
     """
@@ -90,7 +90,9 @@ class InnerRun:
         name = request.tool or parent.call.name
         can_pause = waiting is not None
         inner = cls(name, key, query, parent, inputs, can_pause, request)
-        inner.request = replace(request, report=inner.report)
+        deps = request.settings.get("deps", spec.deps)
+        inherited = {"deps": parent.context.deps} if deps is None and parent.context.deps is not None else {}
+        inner.request = replace(request, report=inner.report, settings={**request.settings, **inherited})
         inner._attach(outer)
         return inner
 

@@ -69,7 +69,8 @@ class RunRequest:
 class RunSettings(TypedDict, total=False):
     """Options of a run that replace those of its agent; `listeners` and `policies` are added to the agent's.
 
-    `temperature` and the options below it go to the model, see `JsonAgent`.  Agents inside tools keep their own.
+    `temperature` and the options below it go to the model, see `JsonAgent`.  Agents inside tools keep their own; one
+    without `deps` gets those of the run.
     """
 
     deps: Any

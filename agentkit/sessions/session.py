@@ -69,7 +69,7 @@ from .journal.maintenance import (
     show_conversation,
 )
 from .journal.policy import journal_policy
-from .journal.run_info import Outcome, Setup, has_key, value_of
+from .journal.run_info import RecordedOutcome, Setup, has_key, value_of
 from .journal.store import Journal, Place, is_same_place, show_place
 from .journal.writer import Changed, JournaledConversation, JournalWriter, Uncertain
 from .recordings.file import RecordFile, Recording, begin_file, lines_of, name_in_errors, write_lines
@@ -178,7 +178,7 @@ def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
         yield _close_call(call, saved.results.get(call.id), Handles(cut, saved.messages), is_hiding=is_hiding)
 
 
-def _close_call(call: ToolCall, outcome: Outcome | None, handles: Handles, *, is_hiding: bool) -> Message:
+def _close_call(call: ToolCall, outcome: RecordedOutcome | None, handles: Handles, *, is_hiding: bool) -> Message:
     """Return the tool message of a call that a stopped run had begun: its result, if that is recorded.
 
     The result is delimited if it is untrusted.

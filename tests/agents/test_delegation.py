@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, Limits, ModelError, Paused, RunError, Session, Usage, tool
+from agentkit import DefinitionError, Injected, JsonAgent, Limits, ModelError, Paused, RunError, Session, Usage, tool
 from agentkit.agents.handoffs import MAX_HANDOFFS
 from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.history import check_history
@@ -192,6 +192,25 @@ class TestAnAgentAsATool:
                 assert begun.wait()
                 break
         assert ended.wait()
+
+    @pytest.mark.parametrize("how", ["tool", "function"])
+    @pytest.mark.parametrize(("own", "name"), [(None, "Ada"), ("Bo", "Bo")])
+    def test_without_deps_it_has_those_of_the_run_that_asks(self, world, how, own, name):
+        def greet(visitor: Injected[str]) -> str:
+            """Greets."""
+            DONE.append(visitor)
+            return f"Hello {visitor}"
+
+        inner = JsonAgent(greet, description="Greets.", model=ScriptedModel(call("greet"), answer("ok")), deps=own)
+
+        def ask(query: str) -> str:
+            """Asks."""
+            return inner.run(query).answer
+
+        tools = inner.as_tool("ask") if how == "tool" else ask
+        agent = JsonAgent(tools, model=ScriptedModel(call("ask", query="Greet!"), answer("done")))
+        assert world.run(agent, "Greet the visitor", deps="Ada").answer == "done"
+        assert " ".join(DONE) == name
 
     def test_has_no_timeout_of_its_own(self):
         assert helper().as_tool("numbers").timeout is None

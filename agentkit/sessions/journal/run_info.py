@@ -48,7 +48,7 @@ from .store import (
 
 LAST_TIME = 253_402_300_800.0
 """The end of the year 9999: a later time in a record is damage."""
-Outcome: TypeAlias = Mapping[str, Any]
+RecordedOutcome: TypeAlias = Mapping[str, Any]
 """The recorded outcome of a call, see `value_of`."""
 
 
@@ -112,14 +112,14 @@ def inner_runs(store: Store, run: str) -> list[tuple[str, str]]:
     return [(str(inner.origin).removeprefix(f"{run}/"), inner.id) for inner in reversed(inside)]
 
 
-def begun_calls(store: Store, run: RunRecords, messages: Sequence[Message]) -> Mapping[str, Outcome | None]:
+def begun_calls(store: Store, run: RunRecords, messages: Sequence[Message]) -> Mapping[str, RecordedOutcome | None]:
     """Return the pending calls that a process began, by their ids, with their outcomes: None where none is recorded.
 
     They, or agents inside them, are in the journal.
     """
     if not (pending := {call.id for call in pending_calls(messages)}):
         return {}
-    begun: dict[str, Outcome | None] = {
+    begun: dict[str, RecordedOutcome | None] = {
         step.call: json.loads(step.outcome) if step.outcome else None for step in run.steps if step.call in pending
     }
     inside = [key for key, _ in inner_runs(store, run.entry.id)]
@@ -175,7 +175,7 @@ def outcome_of(result: ToolResult) -> dict[str, Any]:
     return outcome
 
 
-def value_of(outcome: Outcome) -> Any:
+def value_of(outcome: RecordedOutcome) -> Any:
     """Return what a tool would return for this outcome; the value is JSON data, not of the class that it had."""
     if error := outcome.get("error"):
         name, message = error

@@ -38,7 +38,7 @@ from ..records import (
 )
 from .connections import close_store, open_store
 from .run_info import (
-    Outcome,
+    RecordedOutcome,
     RunInfo,
     Setup,
     begun_calls,
@@ -79,7 +79,7 @@ class JournaledConversation:
     origin: str = ""
     """"run/call" of the enclosing run, if it is the conversation of an agent inside a tool."""
     run: str = ""
-    begun: Mapping[str, Outcome | None] = field(default_factory=dict, repr=False)
+    begun: Mapping[str, RecordedOutcome | None] = field(default_factory=dict, repr=False)
     """The pending calls that the unfinished run has begun, in any process, with the outcomes that are recorded."""
     next_run: str = ""
     """The id that the next run gets; "" for a random one."""
