@@ -9,12 +9,13 @@ import sys
 import typing
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
 from annotated_types import BaseMetadata
 from pydantic.fields import FieldInfo
-from typing_extensions import Doc, get_type_hints, is_typeddict
+from typing_extensions import Doc, Format, get_annotations, get_type_hints, is_typeddict
 
 from ..core.errors import DefinitionError
 from .annotations import read_docstring, read_metadata_text, strip_qualifiers, texts_of
@@ -139,10 +140,19 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
         pass
     except TypeError:  # a builtin: it has no annotations at all
         return {}
+    known = _find_surrounding_names(owner) | known
     try:
-        return get_type_hints(owner, localns=_find_surrounding_names(owner) | known, include_extras=True)
+        return get_type_hints(owner, localns=known, include_extras=True)
+    except NameError:
+        pass
+    # The type of the result may be one that is imported for type checkers alone: no call needs it.
+    annotations = get_annotations(owner, format=Format.FORWARDREF)
+    annotations.pop("return", None)
+    parameters = SimpleNamespace(__annotations__=annotations, __globals__=getattr(owner, "__globals__", {}))
+    try:
+        return get_type_hints(parameters, localns=known, include_extras=True)
     except NameError as error:
-        raise _unknown_type_error(function, owner, error.name or "") from error
+        raise _unknown_type_error(function, annotations, error.name or "") from error
 
 
 def _find_surrounding_names(function: Callable[..., Any]) -> dict[str, Any]:
@@ -156,8 +166,7 @@ def _find_surrounding_names(function: Callable[..., Any]) -> dict[str, Any]:
     return {}
 
 
-def _unknown_type_error(function: Callable[..., Any], owner: Any, name: str) -> DefinitionError:
-    annotations = getattr(owner, "__annotations__", {})
+def _unknown_type_error(function: Callable[..., Any], annotations: dict[str, Any], name: str) -> DefinitionError:
     parameter = next((key for key, value in annotations.items() if isinstance(value, str) and name in value), None)
     where = f"the parameter {parameter!r}" if parameter else "its signature"
     return DefinitionError(

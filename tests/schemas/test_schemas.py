@@ -359,6 +359,26 @@ def test_an_unknown_type_name_is_a_definition_error_that_names_it():
         FunctionSchema(f)
 
 
+def test_the_type_of_a_result_may_be_known_to_type_checkers_alone():
+    def f(a: "list[int]", b: "int | None" = None) -> "dict[str, Missing]":  # noqa: F821
+        """Sum up.
+
+        Returns:
+            The sums.
+        """
+
+    assert FunctionSchema(f).parameters["properties"]["a"] == {"type": "array", "items": {"type": "integer"}}
+    assert JsonTool(f).output_schema == {"description": "The sums."}
+
+
+def test_of_two_unknown_type_names_that_of_the_parameter_is_reported():
+    def f(a: "Unknown") -> "Missing":  # noqa: F821
+        pass
+
+    with pytest.raises(DefinitionError, match=r"f: the parameter 'a' names the type 'Unknown'"):
+        FunctionSchema(f)
+
+
 def test_a_type_that_no_model_can_write_is_a_definition_error():
     class Opaque:
         pass
