@@ -1,6 +1,5 @@
 """The flow of an agent's part of a run: its loop, its tools, and its policies in their order."""
 
-import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -8,7 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 from ..core.context import Extension, RunContext
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, plain_signature
 from ..core.flow import Flow, Policy, apply_policies, ask
 from ..core.messages import Message
 from ..engine.loop import Answer, agent_loop
@@ -240,7 +239,7 @@ def split_tools(tools: Iterable[Any] | ToolSelector) -> tuple[Iterable[Any], Too
     if not callable(tools):
         return tools, None
     try:
-        inspect.signature(tools).bind(None)
+        plain_signature(tools).bind(None)
     except TypeError as error:
         raise _selector_error(tools, str(error)) from None
     return (), tools

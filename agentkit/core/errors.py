@@ -20,6 +20,7 @@ from other frameworks, each with what to do here; and the names that do exist, o
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from .messages import Message, ToolCall, Usage
 from .pending import WAITS_TITLE, Pending, Question, describe_pause, hint_at_answers, list_waiting, suggest_answers
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
 
 ModelErrorKind: TypeAlias = Literal[
     "authentication",  # the API key is missing or refused
@@ -276,10 +280,23 @@ def suggest(
     return f"{hint} {then}".strip()
 
 
+def plain_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a function, also if only type checkers know a type in it.
+
+    Python 3.14 reads the annotations when they are used, and has `ForwardRef` for these.
+
+    Raises:
+        ValueError: The function is a builtin without a signature.
+    """
+    if sys.version_info >= (3, 14):
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
 def check_takes(setting: str, function: Callable[..., Any], argument: str) -> None:
     """Raise `DefinitionError` for a function of a setting that does not take its one argument, which has this name."""
     try:
-        inspect.signature(function).bind(None)
+        plain_signature(function).bind(None)
     except ValueError:  # a builtin without a signature
         return
     except TypeError as error:

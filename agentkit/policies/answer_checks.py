@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..core.background import resolve, run_in_thread
-from ..core.errors import DefinitionError, ExceptionInfo, ToolError
+from ..core.errors import DefinitionError, ExceptionInfo, ToolError, plain_signature
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..core.messages import Message, assistant, remove_delimiters, text_of, tool_names
 from ..engine.loop import REMINDER
@@ -154,7 +154,7 @@ def _name_of(check: Check) -> str:
 
 
 def _wants_material(check: Check) -> bool:
-    parameters = inspect.signature(check).parameters.values()
+    parameters = plain_signature(check).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(entry.kind in kinds and entry.default is inspect.Parameter.empty for entry in parameters) > 1
 
@@ -162,7 +162,7 @@ def _wants_material(check: Check) -> bool:
 def check_arity(check: Check) -> None:
     """Raise `DefinitionError` for a check that takes neither the answer alone nor the answer and the material."""
     try:
-        inspect.signature(check).bind(*[None] * (1 + _wants_material(check)))
+        plain_signature(check).bind(*[None] * (1 + _wants_material(check)))
     except (TypeError, ValueError) as error:  # ValueError: a builtin without a signature
         name = getattr(check, "__name__", repr(check))
         text = "must take the answer, or the answer and the Material of the run"

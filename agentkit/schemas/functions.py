@@ -45,7 +45,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 from pydantic_core import SchemaError, from_json
 
 from ..core.context import is_injected, is_injected_inside
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, plain_signature
 from .annotations import (
     Documentation,
     Duplicates,
@@ -448,7 +448,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
         return signature
     method = _dispatching_method(function)
     parameters = [*signature.parameters.values()]
-    if method is not None and len(parameters) == len(inspect.signature(method.func).parameters):
+    if method is not None and len(parameters) == len(plain_signature(method.func).parameters):
         del parameters[0]
     parameters[:1] = [first.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for first in parameters[:1]]
     return signature.replace(parameters=parameters)

@@ -17,7 +17,7 @@ from annotated_types import BaseMetadata
 from pydantic.fields import FieldInfo
 from typing_extensions import Doc, Format, get_annotations, get_type_hints, is_typeddict
 
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, plain_signature
 from .annotations import read_docstring, read_metadata_text, strip_qualifiers, texts_of
 
 Parameter = inspect.Parameter
@@ -63,7 +63,7 @@ def docstring_of(function: Callable[..., Any]) -> str | None:
         function = function.func
     inner = unwrap_function(function)
     if getattr(inner, "__name__", "") == "__call__" and not inner.__doc__:
-        constructor = inspect.signature(type(function)).parameters
+        constructor = plain_signature(type(function)).parameters
         return read_docstring(inspect.getdoc(type(function)), constructor).description
     return inspect.getdoc(inner)
 
@@ -77,7 +77,7 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
         DefinitionError: Python has no signature for `function`, or a type in it cannot be resolved.
     """
     try:
-        signature = inspect.signature(function)
+        signature = plain_signature(function)
     except (ValueError, TypeError) as error:
         raise DefinitionError(
             f"{name_of(function)}: it has no signature that Python can read ({error}). "
@@ -167,7 +167,8 @@ def _find_surrounding_names(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _unknown_type_error(function: Callable[..., Any], annotations: dict[str, Any], name: str) -> DefinitionError:
-    parameter = next((key for key, value in annotations.items() if isinstance(value, str) and name in value), None)
+    texts = {key: getattr(value, "__forward_arg__", value) for key, value in annotations.items()}
+    parameter = next((key for key, text in texts.items() if isinstance(text, str) and name in text), None)
     where = f"the parameter {parameter!r}" if parameter else "its signature"
     return DefinitionError(
         f"{name_of(function)}: {where} names the type {name!r}, which cannot be found. "

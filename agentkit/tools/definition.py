@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
-from ..core.errors import DefinitionError, suggest
+from ..core.errors import DefinitionError, plain_signature, suggest
 from ..schemas import (
     Choice,
     Duplicates,
@@ -205,7 +205,7 @@ def check_is_bound(function: Any) -> None:
     holder, _, name = getattr(function, "__qualname__", "").rpartition(".")
     if not inspect.isfunction(function) or not holder or holder.endswith("<locals>"):
         return
-    first = next(iter(inspect.signature(function).parameters.values()), None)
+    first = next(iter(plain_signature(function).parameters.values()), None)
     if first is not None and first.name == "self" and first.annotation is first.empty:
         holder = holder.rpartition(".")[2]
         raise DefinitionError(

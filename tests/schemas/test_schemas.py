@@ -14,6 +14,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from agentkit import DefinitionError, JsonTool
+from agentkit.core.errors import check_takes
+from agentkit.policies.answer_checks import check_arity
 from agentkit.schemas import FunctionSchema, inline, iter_children, rebuild
 from agentkit.schemas.annotations import read_docstring
 
@@ -377,6 +379,21 @@ def test_of_two_unknown_type_names_that_of_the_parameter_is_reported():
 
     with pytest.raises(DefinitionError, match=r"f: the parameter 'a' names the type 'Unknown'"):
         FunctionSchema(f)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="before Python 3.14 the function itself cannot be defined")
+def test_a_function_whose_annotations_only_type_checkers_know_is_read():
+    def f(a: int) -> Missing:  # noqa: F821
+        """Counts."""
+
+    def g(a: Missing) -> int:  # noqa: F821
+        """Counts."""
+
+    assert JsonTool(f).parameters["properties"] == {"a": {"type": "integer"}}
+    check_takes("judge=", g, "answer")
+    check_arity(g)
+    with pytest.raises(DefinitionError, match=r"g: the parameter 'a' names the type 'Missing'"):
+        JsonTool(g)
 
 
 def test_a_type_that_no_model_can_write_is_a_definition_error():
