@@ -4,6 +4,7 @@ A host that imported litellm before agentkit keeps its settings: agentkit change
 garbage collector's objects then, unless the host calls `tune()`.
 """
 
+import ast
 import gc
 import logging
 import os
@@ -14,15 +15,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial, wraps
 from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from operator import attrgetter
 from threading import Lock, get_ident
-from types import MethodType
-from typing import Any
+from types import MethodType, ModuleType
+from typing import Any, cast
 
 from pydantic import VERSION
 
 from ...core.lazy_names import paused_gc
-from ...core.threads import Work
+from ...core.threads import Work, parse_python
 from .limits import ReplyGuard, watch_response
 
 _QUIET_ENVIRONMENT = {
@@ -35,6 +38,7 @@ HANDLER_FLAG = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 
 The OpenAI SDK walks all messages with type look-ups at each request. litellm reads the flag in each call.
 """
+_FASTAPI_ERRORS = "fastapi.exceptions"
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _log = logging.getLogger("agentkit")
 
@@ -84,19 +88,17 @@ def load_litellm() -> Any:
             os.environ.setdefault(name, value)
         # without collections 2,600 modules load a third faster; later ones of their objects would take a fifth of the
         # CPU of many concurrent agents
-        with paused_gc(freeze=not is_host), _defer_models():
+        with paused_gc(freeze=not is_host), _defer_models(), _defer_packages():
             import litellm
         litellm.suppress_debug_info = True  # advertisements on stdout
         litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
         # Load now what the first request would load while its time is measured.
         getattr(litellm, "module_level_client", None)
-        for name in ("litellm.proxy.guardrails.exception_utils", "fastapi.exceptions"):
-            with suppress(ImportError):  # else the first failure loads it, maybe in a thread during exit, which hangs
-                import_module(name)
         if not is_host and "LITELLM_LOG" not in os.environ:
             for name in (name for name, level in levels.items() if level == logging.NOTSET):
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         _install_encoding(litellm)
+        _install_exception_check(litellm)
         _install_switch(litellm)
         _install_ollama_fields(litellm)
         _install_guards(litellm)
@@ -292,6 +294,28 @@ def _install_encoding(litellm: Any) -> None:
     litellm.main._get_encoding = get_encoding
 
 
+def _install_exception_check(litellm: Any) -> None:
+    """Let a failure load no modules: litellm asks whether it is an error of Starlette or FastAPI.
+
+    The first failure may come in a thread during exit, where an import hangs.
+    """
+    for name in ("starlette.exceptions", "litellm.proxy.guardrails.exception_utils"):
+        with suppress(ImportError):
+            import_module(name)
+    check = find_internal(litellm, "proxy.guardrails.exception_utils.is_fastapi_http_exception")
+    if check is None:
+        report_difference("the check for errors of FastAPI was not found; FastAPI is loaded, if it is installed")
+        with suppress(ImportError):
+            import_module(_FASTAPI_ERRORS)
+        return
+
+    @wraps(check)
+    def is_fastapi_http_exception(error: Exception, *args: Any, **kwargs: Any) -> Any:
+        return _FASTAPI_ERRORS in sys.modules and check(error, *args, **kwargs)  # no error is of a class to be loaded
+
+    litellm.proxy.guardrails.exception_utils.is_fastapi_http_exception = is_fastapi_http_exception
+
+
 _PYDANTIC_LOCKS_BUILDS = (2, 14)
 """The first version of pydantic that builds a deferred model once if several threads use it first; older ones fail."""
 
@@ -330,3 +354,91 @@ def _defer_models() -> Iterator[None]:
             config.pop("defer_build", None)
         if original is not None and vars(wrapper)["for_model"] is replacement:
             wrapper.for_model = original
+
+
+_DEFERRED = "openai."
+"""The packages of the OpenAI SDK: their `__init__` names what their modules hold, few of which litellm uses."""
+
+
+class _DeferredPackage(ModuleType):
+    """A package whose `__init__` has not run: a name that it takes from one of its modules loads that module alone.
+
+    Anything else, `dir` and `*` among it, runs the `__init__`, after which it is a package as any other.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        spec = self.__spec__
+        assert spec is not None
+        if name in (homes := _read_homes(spec.name)):
+            module, name_there = homes[name]
+            value = getattr(import_module(f"{spec.name}.{module}"), name_there)
+            setattr(self, name, value)
+            return value
+        path = f"{spec.name}.{name}"
+        if not name.startswith("__") and PathFinder.find_spec(path, self.__path__) is not None:
+            return import_module(path)
+        self._run()
+        return getattr(self, name)
+
+    def __dir__(self) -> list[str]:
+        self._run()
+        return dir(self)
+
+    def _run(self) -> None:
+        spec = self.__spec__
+        assert spec is not None
+        assert spec.loader is not None
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        try:
+            spec.loader.exec_module(self)
+        except BaseException:
+            self.__class__ = _DeferredPackage
+            raise
+
+
+@cache
+def _read_homes(package: str) -> dict[str, tuple[str, str]]:
+    """Return the names that the `__init__` of a package takes from its modules: the module, and the name there."""
+    source = cast(SourceFileLoader, sys.modules[package].__loader__).get_source(package) or ""
+    return {
+        alias.asname or alias.name: (statement.module, alias.name)
+        for statement in parse_python(source).body
+        if isinstance(statement, ast.ImportFrom) and statement.level == 1 and statement.module
+        for alias in statement.names
+    }
+
+
+class _DeferringLoader(Loader):
+    """Leaves the `__init__` of a package to the loader of the package."""
+
+    def __init__(self, loader: SourceFileLoader) -> None:
+        self._loader = loader
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__loader__ = self._loader
+        module.__spec__.loader = self._loader
+        module.__class__ = _DeferredPackage
+
+
+@contextmanager
+def _defer_packages() -> Iterator[None]:
+    """Let packages of the OpenAI SDK that the body imports in this thread run their `__init__` when it is needed."""
+    thread = get_ident()
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+            if not name.startswith(_DEFERRED) or get_ident() != thread:
+                return None
+            finders = [finder for finder in sys.meta_path if finder is not Finder]
+            spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
+            if spec is not None and spec.submodule_search_locations and type(spec.loader) is SourceFileLoader:
+                spec.loader = _DeferringLoader(spec.loader)
+            return spec
+
+    sys.meta_path.insert(0, Finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(Finder)

@@ -33,6 +33,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     ("install", "texts"),
     [
         (importing._install_switch, ["requests to OpenAI use the OpenAI SDK"]),
+        (importing._install_exception_check, ["FastAPI is loaded"]),
         (importing._install_ollama_fields, ["tool results are sent without names"]),
         (importing._install_guards, ["HTTPHandler.post was not found", "AsyncHTTPHandler.post was not found"]),
         (importing._install_recorders, [f"{name}.completion was not found" for name in importing.HANDLERS]),

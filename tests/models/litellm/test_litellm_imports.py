@@ -1,0 +1,125 @@
+"""What the import of litellm leaves out is there when it is used, and nothing of the host's is left out."""
+
+import subprocess
+import sys
+
+from agentkit.testing.server import ModelServer
+
+LOADED = """
+import sys
+from agentkit.models.litellm.importing import load_litellm
+load_litellm()
+"""
+PACKAGES = (
+    LOADED
+    + """
+import ast, importlib, inspect, types
+from importlib.machinery import SourceFileLoader
+
+names = [name for name, module in sys.modules.items() if name.startswith("openai.") and hasattr(module, "__path__")]
+deferred = [name for name in names if type(sys.modules[name]) is not types.ModuleType]
+assert "openai.types.beta" in deferred
+assert "openai.types.beta.beta_response" not in sys.modules
+for name in deferred:
+    package = sys.modules[name]
+    assert type(package.__spec__.loader) is type(package.__loader__) is SourceFileLoader
+    source = ast.parse(inspect.getsource(package))
+    for statement in source.body:
+        if isinstance(statement, ast.ImportFrom) and statement.module not in (None, "__future__"):
+            home = importlib.import_module("." * statement.level + statement.module, name)
+            for alias in statement.names:
+                assert getattr(package, alias.asname or alias.name) is getattr(home, alias.name), (name, alias.name)
+    assert not hasattr(package, "no_such_name")
+    assert type(package) is types.ModuleType, "the missing name has run its __init__"
+assert not [finder for finder in sys.meta_path if finder.__module__.startswith("agentkit")]
+"""
+)
+
+
+def print_of(program: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_packages_of_the_sdk_have_all_their_names():
+    print_of(PACKAGES)
+
+
+def test_all_names_of_a_package_can_be_listed_and_imported():
+    listing = LOADED + "import openai.types.beta as one; print(*sorted(dir(one)))"
+    star = LOADED + "from openai.types.beta import *; print(*sorted(name for name in dir() if name[0].isupper()))"
+    plain = "import openai.types.beta as one; print(*sorted(dir(one)))"
+    assert print_of(listing) == print_of(plain)
+    assert print_of(star).split() == [name for name in print_of(plain).split() if name[0].isupper()]
+
+
+def test_a_module_is_an_attribute_of_its_package():
+    print_of(
+        LOADED + "from openai.types import beta; from openai.types.beta import assistant; assert assistant.Assistant"
+    )
+
+
+def test_packages_that_the_host_or_another_thread_imports_are_whole():
+    print_of("import openai.types.beta, types\n" + LOADED + "assert type(openai.types.beta) is types.ModuleType")
+    print_of(
+        """
+import sys, threading, types
+from agentkit.models.litellm.importing import _defer_packages
+with _defer_packages():
+    thread = threading.Thread(target=__import__, args=("openai.types.beta",))
+    thread.start()
+    thread.join()
+assert type(sys.modules["openai.types.beta"]) is types.ModuleType
+"""
+    )
+
+
+def test_an_import_hook_of_the_host_sees_the_packages():
+    print_of(
+        """
+import sys
+from importlib.machinery import PathFinder, SourceFileLoader
+
+class Hook(SourceFileLoader):
+    def exec_module(self, module):
+        super().exec_module(module)
+        seen.append(module.__name__)
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        spec = PathFinder.find_spec(name, path, target) if name == "openai.types.beta" else None
+        if spec is not None:
+            spec.loader = Hook(spec.loader.name, spec.loader.path)
+        return spec
+
+seen = []
+sys.meta_path.insert(0, Finder)
+"""
+        + LOADED
+        + "assert seen == ['openai.types.beta'], seen"
+    )
+
+
+FAILURE = (
+    LOADED
+    + """
+from agentkit import JsonAgent, ModelError
+try:
+    JsonAgent(len, model="openai/gpt-4o-mini", api_base=sys.argv[1], api_key="sk-test-0123456789", retries=0)("hi")
+except ModelError as error:
+    assert error.status == 401
+assert "fastapi" not in sys.modules
+from litellm.proxy.guardrails.exception_utils import is_fastapi_http_exception
+from fastapi.exceptions import HTTPException
+assert is_fastapi_http_exception(HTTPException(400), {400})
+assert not is_fastapi_http_exception(HTTPException(401), {400})
+assert not is_fastapi_http_exception(ValueError(), {400})
+"""
+)
+
+
+def test_a_failure_loads_no_web_framework():
+    with ModelServer(401, 401) as server:
+        print_of(FAILURE, server.api_base("openai"))
