@@ -64,6 +64,9 @@ class Hooks:
 Layer: TypeAlias = tuple[Kinds, Handler | Hooks]
 _Entry: TypeAlias = tuple[Any, int, Hooks | None]
 """A generator at work and its level; or an effect that was passed on, its level, and the hooks that wait for it."""
+_Step: TypeAlias = tuple[int, Any, Any, Hooks | None]
+"""A layer on the way of an effect: the level behind it, and its handler or else what it does before and the hooks that
+wait for the outcome."""
 
 
 def interpret(
@@ -117,7 +120,7 @@ class _Layered(Generator[Any, Any, T], Generic[T]):
 def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[Any, Any, T]:
     """Run `flow` under `layers`, the innermost first."""
     top = len(layers)
-    receivers = _receivers_of(tuple([only for only, _ in layers]))
+    paths = _Paths(layers)
     stack: list[_Entry] = [(flow, 0, None)]
     outcome: Any = None
     error: Exception | None = None
@@ -160,27 +163,29 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                 continue
             stack.append(entry)
             error = None
-            kind: type | None = None
             try:
                 while True:  # the effect passes the layers, out to the first one that handles it
-                    if type(wish) is not kind:
-                        kind = type(wish)
-                        places = receivers[kind]
-                    place = places[level]
-                    if place is None:
+                    kind = type(wish)
+                    steps = paths[kind] if level == 0 else _beyond(level, paths[kind])
+                    for level, handle, before, hooks in steps:
+                        if handle is not None:
+                            break
+                        if before is not None:
+                            wish = before(wish)
+                            if type(wish) is GeneratorType:
+                                break
+                        if hooks is not None:
+                            stack.append((wish, level, hooks))
+                        if type(wish) is not kind:
+                            break
+                    else:
                         outcome = yield wish
                         break
-                    handle = layers[place][1]
-                    level = place + 1
-                    if type(handle) is Hooks:
-                        if handle.before is not None:
-                            wish = handle.before(wish)
-                            if type(wish) is GeneratorType:
-                                stack.append((wish, level, None))
-                                outcome = None
-                                break
-                        if handle.is_called_back:
-                            stack.append((wish, level, handle))
+                    if type(wish) is GeneratorType:
+                        stack.append((wish, level, None))
+                        outcome = None
+                        break
+                    if handle is None:
                         continue
                     if level == top:  # no layer sees what this handler yields
                         outcome = yield from handle(wish)
@@ -219,24 +224,40 @@ def _close(stack: list[_Entry]) -> None:
             _close(stack)
 
 
-class _Receivers(dict[type, tuple[int | None, ...]]):
-    """For each type of effect, by level: the place of the first layer from there on that receives it.
+class _Paths(dict[type, list[_Step]]):
+    """The layers that a type of effect passes in one flow, the innermost first; filled when it first occurs."""
 
-    All flows under layers of the same kinds share it; it is filled when an effect of a type first occurs.
-    """
+    def __init__(self, layers: tuple[Layer, ...]) -> None:
+        super().__init__()
+        self._layers = layers
+        self._receivers = _receivers_of(tuple([only for only, _ in layers]))
+
+    def __missing__(self, kind: type) -> list[_Step]:
+        self[kind] = path = [_make_step(place + 1, self._layers[place][1]) for place in self._receivers[kind]]
+        return path
+
+
+def _make_step(level: int, handle: Handler | Hooks) -> _Step:
+    if type(handle) is Hooks:
+        return level, None, handle.before, handle if handle.is_called_back else None
+    return level, handle, None, None
+
+
+def _beyond(level: int, path: list[_Step]) -> list[_Step]:
+    """Return the rest of the way, for an effect of a handler, which only the layers around that one see."""
+    return [step for step in path if step[0] > level]
+
+
+class _Receivers(dict[type, tuple[int, ...]]):
+    """The places of the layers that receive a type of effect; all flows under layers of the same kinds share it."""
 
     def __init__(self, kinds: tuple[Kinds, ...]) -> None:
         super().__init__()
         self._kinds = kinds
 
-    def __missing__(self, kind: type) -> tuple[int | None, ...]:
-        place: int | None = None
-        found = [place]
-        for at, only in reversed([*enumerate(self._kinds)]):
-            if only is None or issubclass(kind, only):
-                place = at
-            found.append(place)
-        return self.setdefault(kind, tuple(reversed(found)))
+    def __missing__(self, kind: type) -> tuple[int, ...]:
+        found = tuple(place for place, only in enumerate(self._kinds) if only is None or issubclass(kind, only))
+        return self.setdefault(kind, found)
 
 
 _receivers_of = lru_cache(maxsize=256)(_Receivers)
