@@ -1,4 +1,6 @@
-"""The offline model on everyday sentences: `python benchmarks/everyday.py [tuning|held_out] [--show]`.
+"""The offline model on everyday sentences: `python benchmarks/everyday.py [SET ...] [--show]`.
+
+The sets are tuning, held_out, fresh_read and fresh_unread; without a name, all are measured.
 
 With `bfcl PATH` it reads the Berkeley Function Calling Leaderboard instead: PATH is the wheel of the package bfcl-eval
 (`pip download bfcl-eval --no-deps`), or its folder `bfcl_eval/data`.
@@ -18,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from everyday_fresh import FRESH_READ, FRESH_UNREAD
 from everyday_rows import HELD_OUT, TUNING, Domain
 
 from agentkit import JsonAgent, tool
@@ -28,6 +31,7 @@ Call = tuple[str, dict[str, Any]]
 RIGHT = "right"
 ASKED = "asked back or declined"
 WRONG = "silently wrong"
+SETS = {"tuning": TUNING, "held_out": HELD_OUT, "fresh_read": FRESH_READ, "fresh_unread": FRESH_UNREAD}
 NOTE = "I did not use this part"
 
 
@@ -88,7 +92,7 @@ def judge(domain: Domain) -> Iterator[tuple[str, str, list[Call], str]]:
 
 
 def measure(name: str, domains: Mapping[str, Domain], *, shows: bool) -> None:
-    """Print the figures of one half, and with `shows` each row that is not right."""
+    """Print the figures of one set, and with `shows` each row that is not right."""
     counts: Counter[str] = Counter()
     for each, domain in domains.items():
         for kind, sentence, calls, answer in judge(domain):
@@ -162,9 +166,9 @@ def main(*words: str) -> None:
     if words[:1] == ("bfcl",):
         measure_bfcl(words[1])
         return
-    for name, domains in (("tuning", TUNING), ("held_out", HELD_OUT)):
-        if name in words or not {"tuning", "held_out"} & {*words}:
-            measure(name, domains, shows="--show" in words)
+    named = [word for word in words if word != "--show"]
+    for name in named or SETS:
+        measure(name, SETS[name], shows="--show" in words)
 
 
 if __name__ == "__main__":
