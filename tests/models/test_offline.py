@@ -1035,3 +1035,155 @@ def test_the_answer_is_streamed_word_by_word(world):
     streamed = [event.added for event in events if isinstance(event, AnswerForming)]
     assert len(streamed) > 5
     assert "".join(streamed) == "The price of tea is 3.50 euros today"
+
+
+def open_garage(door: Literal["left", "right"] = "left") -> str:
+    """Open a garage door."""
+    return door
+
+
+def archive_project(name: str) -> str:
+    """Archive a project."""
+    return name
+
+
+def raise_salary(employee: str, percent: float) -> str:
+    """Raise the salary of an employee."""
+    return f"{employee} {percent}"
+
+
+def apply_discount(cart: str, discount: float) -> str:
+    """Give a discount on a cart."""
+    return f"{cart} {discount}"
+
+
+def delete_rows(table: str, ids: list[int]) -> str:
+    """Delete rows of a table by their ids."""
+    return f"{table} {ids}"
+
+
+def play(track: str, room: str | None = None) -> str:
+    """Play a track."""
+    return f"{track} {room}"
+
+
+def grant_access(user: str, resource: str) -> str:
+    """Grant a user access to a resource."""
+    return f"{user} {resource}"
+
+
+def order_product(product: str, quantity: int = 1) -> str:
+    """Order a product."""
+    return f"{product} {quantity}"
+
+
+def book_table(restaurant: str, guests: int) -> str:
+    """Book a table in a restaurant."""
+    return f"{restaurant} {guests}"
+
+
+def pay_bill(bill_id: str, amount: float | None = None, note: str | None = None) -> str:
+    """Pay a bill."""
+    return f"{bill_id} {amount} {note}"
+
+
+def subscribe(email: str, newsletter: str, frequency: Literal["daily", "weekly"] = "weekly") -> str:
+    """Subscribe an address to a newsletter."""
+    return f"{email} {newsletter} {frequency}"
+
+
+@pytest.mark.parametrize(
+    ("query", "function"),
+    [
+        ("Forward mail M-7 to tim@example.com without the attachments", forward_mail),
+        ("Open both garage doors", open_garage),
+        ("Archive my oldest project", archive_project),
+        ("Archive the projects of Anna", archive_project),
+        ("Raise the salary of Ana to 5000", raise_salary),
+        ("Give a 10% discount on cart C-881", apply_discount),
+        ("Delete the rows 5 to 9 of users", delete_rows),
+        ("Delete the first 10 rows of users", delete_rows),
+        ("Play Thriller by Michael Jackson", play),
+        ("Play something relaxing", play),
+        ("Grant Ana the same access as Bob", grant_access),
+        ("Order 3 chairs and a table", order_product),
+        ("Move *.log to logs", move_files),
+        ("Deploy billing and search to production", deploy),
+    ],
+)
+def test_a_value_that_describes_limits_or_is_shared_is_no_certain_value(query, function):
+    assert act(query, function)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "function", "arguments"),
+    [
+        ("Raise the salary of Ana by 5%", raise_salary, {"employee": "Ana", "percent": 5}),
+        ("Book a table at Luigi's for 4", book_table, {"restaurant": "Luigi's", "guests": 4}),
+        ("Merge PR 12", merge_pull_request, {"number": 12, "method": "merge"}),
+        ("Play 'Hello' in the kitchen", play, {"track": "Hello", "room": "kitchen"}),
+        ("Subscribe ana@example.com to 'Weekly News'", subscribe, {"email": "ana@example.com", "newsletter": "Weekly News"}),
+        ("Cancel EV-2041 but do not notify anybody", cancel_event, {"event_id": "EV-2041", "notify": False}),
+        ("Pay 12.50 on bill 88213", pay_bill, {"bill_id": "88213", "amount": 12.5}),
+    ],
+)  # fmt: skip
+def test_a_value_is_read_in_the_form_that_its_neighbours_give(query, function, arguments):
+    assert act(query, function)[0] == [(function.__name__, arguments)]
+
+
+def test_what_writes_is_called_only_if_the_whole_query_can_be_done():
+    calls, answer = act("Cancel EV-2041 and scale billing", cancel_event, scale_service)
+    assert calls == []
+    assert "I did not call cancel_event" in answer
+    assert "the query does not say replicas" in answer
+
+
+def test_two_values_are_exchanged_where_both_fit_better():
+    def add_note(text: str, tags: list[str] | None = None) -> str:
+        """Save a note."""
+        return f"{text} {tags}"
+
+    calls, _ = act("Add a note 'Buy milk' tagged shopping and home", add_note)
+    assert calls == [("add_note", {"text": "Buy milk", "tags": ["shopping", "home"]})]
+
+
+def test_the_verb_of_a_request_announces_no_parameter():
+    def assign_ticket(ticket_id: str, assignee: str) -> str:
+        """Assign a ticket to somebody."""
+        return f"{ticket_id} {assignee}"
+
+    calls, _ = act("Assign T-100 and T-101 to Sarah", assign_ticket)
+    given = sorted((call["ticket_id"], call["assignee"]) for _, call in calls)
+    assert given == [("T-100", "Sarah"), ("T-101", "Sarah")]
+
+
+def test_a_currency_in_words_is_an_option_with_its_code():
+    def send_money(to: str, amount: float, currency: Literal["EUR", "USD"] = "EUR") -> str:
+        """Send money to somebody."""
+        return f"{to} {amount} {currency}"
+
+    calls, _ = act("Send 25 dollars to Lena", send_money)
+    assert calls == [("send_money", {"to": "Lena", "amount": 25, "currency": "USD"})]
+    assert act("Send 60 yen to Kenji", send_money)[0] == []
+
+
+def test_a_percentage_in_a_question_goes_to_a_tool_with_a_percentage():
+    def percent_of(percent: float, number: float) -> float:
+        """Return a percentage of a number."""
+        return percent * number / 100
+
+    assert act("What is 15 percent of 80?", percent_of)[0] == [("percent_of", {"percent": 15, "number": 80})]
+    assert act("What is 15 percent of 80?", add)[0] == []
+
+
+def test_a_tool_that_moves_takes_the_new_start_behind_to():
+    def move_meeting(meeting_id: str, start: str) -> str:
+        """Move a meeting to another time.
+
+        Args:
+            meeting_id: Id of the meeting.
+            start: The new start time, HH:MM.
+        """
+        return f"{meeting_id} {start}"
+
+    assert act("Move M-17 to 15:30", move_meeting)[0] == [("move_meeting", {"meeting_id": "M-17", "start": "15:30"})]

@@ -36,7 +36,8 @@ class OfflineModel:
     knowledge and cannot chat.
 
     A tool is called only if every word of its part of the query has a place in the call, and no other tool and no other
-    filling suits the words as well. A tool with `effect="read"` is called with what fits; the answer names the rest.
+    filling suits the words as well; and only if the other parts of the query can be done, too. A tool with
+    `effect="read"` is called with what fits; the answer names the rest.
 
     Args:
         today: Returns the date that "tomorrow" is relative to.

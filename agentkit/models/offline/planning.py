@@ -27,19 +27,24 @@ from ...tools.arguments.validation_errors import find_schemas, list_types
 from .words import (
     BOUNDS,
     CALLING,
+    CHANGERS,
     CHANGES,
     CONDITION_WORDS,
     DENIALS,
     EXCLUSIONS,
     GENERIC,
+    IDENTIFIERS,
     LEADS,
     LEXICON,
+    LITERAL_KINDS,
     MANNERS,
     MODIFIERS,
+    MOVERS,
     NEGATIONS,
     PATTERNS,
     PREPOSITIONS,
     QUANTITIES,
+    REQUESTS,
     SETTERS,
     SHARES,
     STOP,
@@ -71,7 +76,8 @@ _ANTONYMS = {
     for one, other in (pair.split(), pair.split()[::-1])
 }
 _SIGNS = {sign for signs in _OPERATORS.values() for sign in signs}
-_DIRECTIONS = frozenset({"~from", "~into", "~to"})
+_WILDCARDS = frozenset("*~<>|^")
+"""Signs that change what a value beside them means."""
 _MAX_SCHEMA_DEPTH = 5
 """Levels of nested objects that are read; a schema may contain itself."""
 MIN_TOOL_SCORE = 1.2
@@ -126,10 +132,14 @@ def read_tool(definition: Mapping[str, Any]) -> OfferedTool:
     function = definition.get("function", definition)
     name = to_concepts(function["name"])
     about = to_concepts(function.get("description") or "")
-    params = [
-        replace(param, cues={**_read_preposition(param, function.get("description") or ""), **param.cues})
-        for param in _iter_params(function.get("parameters") or {}, (), True)
-    ]
+    initials = ["".join(word[0] for word in pair) for pair in pairwise(name)]  # "*PR* 12" for `merge_pull_request`
+    verbs = {*(about or name)[:1]}  # "*assign* T-1 to Ana" announces no `assignee`
+    params = []
+    for param in _iter_params(function.get("parameters") or {}, (), True):
+        labels = (*name, *initials) if param.type == "integer" else ()
+        cues = {**dict.fromkeys(labels, 0.0), **_read_preposition(param, function.get("description") or "")}
+        cues = {cue: weight for cue, weight in {**cues, **param.cues}.items() if cue not in verbs}
+        params.append(replace(param, cues=cues))
     needed = [param for param in params if param.required]
     options = {word for param in params if not param.fits for words, _ in param.known for word in words}
     own = frozenset((*name, *about, *options)).union(*(to_concepts(".".join(param.path)) for param in params))
@@ -184,8 +194,9 @@ def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -
     listed = ([a] if a else PATTERNS["or"].split(b.strip()) for a, b in PATTERNS["examples"].findall(text))
     values = one.get("enum") or [example for examples in listed for example in examples if len(example) > 2]
     known: list[tuple[Sequence[str], Any]] = [(to_concepts(str(value)), value) for value in values]
-    if "code" in text.lower():
-        rows = [row for of in _CODES if of in text.lower() for row in _CODES[of]]
+    coded = [of for of, rows in _CODES.items() if {*values} and {*one.get("enum", ())} <= {code for code, _ in rows}]
+    if "code" in text.lower() or coded:
+        rows = [row for of in _CODES if of in coded or of in text.lower() for row in _CODES[of]]
         rows = [row for row in rows if row[0] in one.get("enum", (row[0],))]
         known += [(to_concepts(each), code) for code, name in rows for each in (code, name)]
         cues = {word: 0.0 for words, _ in known for word in words} | cues
@@ -224,6 +235,7 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
             yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"), denial)
     yield from _find_denied_flag(param, query)
     mentioned = {word.value for word in query.words}
+    literal = [one for one in query.values if one.kind in LITERAL_KINDS]
     capitals = {word.start for word in query.words if query.text[word.start : word.end].isupper()}
     for known, argument in (one for one in param.known if mentioned.issuperset(one[0])):
         spoken = [w for w in query.words if w.text[0].isalnum() and (w.text not in STOP or w.value in known)]
@@ -233,6 +245,8 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
                 place = add_context(
                     query.make_span("name" if param.fits else "known", words[0].start, words[-1].end), query
                 )
+                if any(_is_part(place, one) for one in literal):
+                    continue
                 score = 1.0 + (not param.fits) + (place.text.lower() == str(argument).lower()) + 0.1 * len(known)
                 score += min(0.5, sum(place.context.get(word, 0) * weight for word, weight in param.cues.items()) / 2)
                 if argument is True:
@@ -240,6 +254,12 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
                     yield Fit(param, place, argument, score, 1.0)
                 else:
                     yield Fit(param, place, argument, score, 1.0, query.find_denial(place.start, DENIALS))
+
+
+def _is_part(value: TextSpan, whole: TextSpan) -> bool:
+    """Return whether a value is within another one, and not all of its words."""
+    is_inside = whole.start <= value.start and value.end <= whole.end
+    return is_inside and to_concepts(whole.value) != to_concepts(value.text)
 
 
 def _find_denied_flag(param: Param, query: Query) -> Iterator[Fit]:
@@ -275,7 +295,7 @@ _DATE_FORM = re.compile(rf"\b(?:{_DATE_PART.pattern})(?:[-/.]?(?:{_DATE_PART.pat
 def _convert_value(param: Param, value: TextSpan) -> Any:
     """Return the value in the form of the parameter's type and description; None if it has no such form."""
     given = value.value
-    about = param.description
+    about = f"{param.path[-1]}: {param.description}"
     match param.type, given:
         case "integer" | "number", str():
             (*label, digits) = given.replace("#", "# ").split()
@@ -372,7 +392,7 @@ class Task:
             for fit in column:
                 if is_open or not self._is_certain(fit) or self._is_contradicted(fit):
                     unsure.append(f"{'.'.join(param.path)} ({fit.value.text})")
-        unsure += self._find_ties() + [f'the part "{part}"' for part in self._join_words(unread)]
+        unsure += self._find_ranges() + self._find_ties() + [f'the part "{part}"' for part in self._join_words(unread)]
         return list(dict.fromkeys(unsure))
 
     def find_refusal(self) -> list[str]:
@@ -392,6 +412,27 @@ class Task:
         ]
         manners = PATTERNS["manner"].finditer(self.query.text, self.start, self.end)
         found += [manner[0] for manner in manners if manner.start() not in used]
+        return [f'the part "{part}"' for part in found]
+
+    def _find_ranges(self) -> list[str]:
+        """Return the values of a range ("5 *to* 9"), and those that may belong to the first of a list only.
+
+        So it is with a value directly before the list: "*3* chairs and tables".
+        """
+        found = []
+        for column in self.columns.values():
+            if len(column) > 1:
+                ends = [
+                    f"{one.text} to {other.text}"
+                    for one, other in pairwise(fit.value for fit in column)
+                    if self.query.text[one.end : other.start].strip() == "to"
+                ]
+                behind = column[0].value.start
+                found += ends + [
+                    other[0].value.text
+                    for other in self.columns.values()
+                    if len(other) == 1 and self.query.text[other[0].value.end : behind] == " "
+                ]
         return [f'the part "{part}"' for part in found]
 
     def _find_ties(self) -> list[str]:
@@ -439,7 +480,20 @@ class Task:
         kind_fits = MIN_CERTAIN_FIT if is_known else fit.param.fits.get(fit.value.kind, MIN_CERTAIN_FIT)
         opens = fit.value.kind in ("name", "phrase", "rest") and not self.query.words_in(self.start, fit.value.start)
         is_clear = self._contains(fit) and kind_fits >= MIN_CERTAIN_FIT and not opens and fit.value.kind != "rest"
-        return is_clear and not (self._is_agent(fit.value) or self._is_guessed(fit))
+        return is_clear and not (self._is_agent(fit.value) or self._is_guessed(fit) or self._is_description(fit))
+
+    def _is_description(self, fit: Fit) -> bool:
+        """Return whether a value describes a thing and does not name it: "my *oldest* project", "the one of *Ana*"."""
+        if fit.value.kind not in ("name", "phrase") or not fit.param.fits:
+            return False
+        first, *_ = self.query.words_in(fit.value.start, fit.value.end)
+        before = [word for word in self.query.words_in(self.start, fit.value.start) if word.text != "the"][-2:]
+        is_owned = [word.text for word in before[1:]] == ["of"] and before[0].value in self.tool.own
+        return (fit.value.kind == "phrase" and PATTERNS["superlative"].fullmatch(first.text) is not None) or (
+            is_owned
+            and not IDENTIFIERS.isdisjoint(to_concepts(fit.param.path[-1]))
+            and before[0].value not in IDENTIFIERS
+        )
 
     def _is_agent(self, value: TextSpan) -> bool:
         """Return whether a value is the one that shall do what the tool does: "ask *Ada* to close the ticket"."""
@@ -450,21 +504,24 @@ class Task:
     def _is_guessed(self, fit: Fit) -> bool:
         """Return whether nothing but the kind of a value suits a parameter.
 
-        So it is behind a direction that no word of the parameter announces ("*into* release-2.0") or that another one
-        has ("*from* Ada" for `to`), with a percentage that is no share, and with a change of what is set ("*by* 2").
+        So it is where no word announces an optional parameter, behind a direction that another one has ("*from* Ada"
+        for `to`), with a percentage that is no share, with a change of what is set ("*by* 2"), and the other way round.
         """
         name = {*to_concepts(str(fit.param.path[-1]))}
         for here, there in (("from", "to"), ("to", "from")):
             is_other = name.isdisjoint(LEADS[here]) and not name.isdisjoint(LEADS[there])
-            if f"~{here}" in fit.value.context and is_other:
+            is_set = here == "to" and not MOVERS.union(SETTERS).isdisjoint(self.tool.verbs)
+            if f"~{here}" in fit.value.context and is_other and not is_set:
                 return True
+        if fit.value.kind == "number" and "~to" in fit.value.context and not CHANGERS.isdisjoint(self.tool.verbs):
+            return not name.isdisjoint(CHANGES)  # "raise it *to* 5" for `percent`
         is_by = "~by" in fit.value.context and "~by" not in fit.param.cues
         if fit.value.kind == "number" and is_by and not SETTERS.isdisjoint(self.tool.verbs):
             return name.isdisjoint(CHANGES)
-        if self._is_loose(fit) and fit.value.kind != "number":
-            return not _DIRECTIONS.isdisjoint(fit.value.context)
         is_share = fit.param.type == "number" and PATTERNS["share"].search(fit.value.text)
-        return bool(is_share) and fit.param.cues.keys().isdisjoint(SHARES)
+        if is_share and fit.param.cues.keys().isdisjoint(SHARES):
+            return True
+        return self._is_loose(fit) and fit.value.kind != "number"
 
     def _is_contradicted(self, fit: Fit) -> bool:
         """Return whether this part has another option of the parameter too: "*off* ... on"."""
@@ -484,18 +541,30 @@ class Task:
             explained = explained.union(CALLING)  # "*call* price_of"
         unread = []
         for word in self.query.words_in(self.start, self.end):
-            if word.start in read or not word.text[0].isalnum():
+            if word.start in read or not (word.text[0].isalnum() or word.text in _WILDCARDS):
                 continue
-            is_limit = self._limits(word, explained) and not (word.text == "but" and word.end + 1 in read)
+            is_limit = self._limits(word, explained) and not (word.text == "but" and self._leads_to(word, read))
             if is_limit or {word.text, word.value}.isdisjoint(explained):
                 unread.append(word)
         return unread
 
+    def _leads_to(self, word: TextSpan, read: Collection[int]) -> bool:
+        """Return whether only words without content or denial stand between a word and what is read."""
+        behind = self.query.words_in(word.end, self.end)
+        found = next((one for one in behind if one.text in DENIALS or one.text not in STOP), None)
+        return found is not None and found.start in read
+
     def _limits(self, word: TextSpan, explained: Container[str]) -> bool:
         """Return whether a word denies, limits or conditions the request, where no parameter is for such a limit."""
         if word.text in BOUNDS:
-            return not any(hint in explained and hint not in STOP for hint in LEADS[word.text][1:])
+            names = {one for param in self.columns for one in to_concepts(param.path[-1])}
+            return word.value not in names and not any(
+                hint in explained and hint not in STOP for hint in LEADS[word.text][1:]
+            )
         is_question = word.text == "when" and not self.query.words_in(self.start, word.start)
+        before = [one.text for one in self.query.words_in(self.start, word.start)[-1:]]
+        if word.text in REQUESTS and before == ["and"]:
+            return word.value not in self.tool.own  # one more request, or the name of a thing
         return word.text in DENIALS.union(CONDITION_WORDS, QUANTITIES - self.tool.own) and not is_question
 
     def list_read(self) -> Iterator[int]:
@@ -506,7 +575,8 @@ class Task:
         for fit in self._all_fits:
             if fit.denial is None or fit.denial in excluded:
                 continue
-            if fit.param in self.columns and not fit.param.is_list:
+            column = self.columns.get(fit.param, ())
+            if not fit.param.is_list and any(one.value.kind == fit.value.kind for one in column):
                 yield from range(fit.denial, fit.value.end)
         named = {word for param in self.tool.params for word in to_concepts(param.path[-1])}
         has_start = not named.isdisjoint(LEADS["from"])
@@ -563,7 +633,18 @@ class Task:
                     taken.update(range_of(fit.value))
                 if column and (fit.param.is_list or not is_first):
                     self._add_listed(column, ranked, taken)
+            self._swap_better(columns.values())
         return {param: sorted(fits, key=lambda fit: fit.value.start) for param, fits in columns.items() if fits}
+
+    def _swap_better(self, columns: Collection[list[Fit]]) -> None:
+        """Exchange the single values of two parameters where both together fit better the other way round."""
+        fits = {(id(fit.param), range_of(fit.value)): fit for fit in self.fits}
+        for one, other in combinations([column for column in columns if len(column) == 1], 2):
+            there = fits.get((id(other[0].param), range_of(one[0].value)))
+            here = fits.get((id(one[0].param), range_of(other[0].value)))
+            if there and here and there.score + here.score > one[0].score + other[0].score + TIE:
+                one[:] = [here]
+                other[:] = [there]
 
     def _add_listed(self, column: list[Fit], ranked: Sequence[Fit], taken: set[int]) -> None:
         """Add to a parameter's values the unused ones that are listed with them."""
@@ -605,7 +686,7 @@ class Task:
     def _is_only_number(self, fit: Fit) -> bool:
         """Return whether a number counts no thing, and only one optional parameter takes it: "*19.90* of order 7"."""
         behind = next(iter(self.query.words_in(fit.value.end, self.end)), None)
-        takers = [param for param in self.tool.params if "number" in param.fits and not param.required]
+        takers = [one for one in self.tool.params if one.type in ("integer", "number") and not one.required]
         return len(takers) == 1 and (behind is None or behind.text in STOP or not behind.text[0].isalnum())
 
     def _iter_values(self) -> Iterator[TextSpan]:
@@ -622,7 +703,10 @@ class Task:
             elif value.kind == "name" and others and opens_request(self.query.text, value.start):
                 yield self.query.make_span("name", others[0].start, value.end, value.context)
             elif value.kind == "expression" and not any("expression" in param.fits for param in self.tool.params):
-                yield from self.query.read_operands(value) or [value]
+                operands = self.query.read_operands(value)
+                needed = {word for operand in operands for word in operand.context}
+                is_read = operands and needed <= {cue for param in self.tool.params for cue in param.cues}
+                yield from operands if is_read else [value]
             elif value.kind != "phrase" and (others or value.kind != "name"):
                 yield value
         words = [word for word in self.query.words_in(self.start, self.end) if word.text[0].isalnum()]
@@ -687,27 +771,25 @@ def plan_calls(
 ) -> CallPlan:
     """Plan the calls of a query; `today` is the date that "tomorrow" is relative to.
 
-    A tool is called with certain arguments only, unless `effects` states that the tool of this name only reads.  The
-    parts of a list are done together, or not at all.
+    A tool is called with certain arguments only, unless `effects` states that the tool of this name only reads.  What
+    writes is called only if the whole query can be done.
     """
-    incomplete = set[str]()
     read = parse_query(query, today)
     tasks = _find_tasks(read, *_read_tools(json.dumps(list(tools))), effects)
     result = CallPlan([], {}, {}, _find_unused(read, tasks))
     for task in tasks:
         name = task.tool.name
         calls, missing = task.build_calls()
-        is_reading = effects.get(name) == "read"
         if missing:
             result.missing[name] = missing
-        elif unsure := task.find_refusal() if is_reading else task.find_unsure():
+        elif unsure := task.find_refusal() if effects.get(name) == "read" else task.find_unsure():
             result.unsure[name] = unsure
         else:
             result.calls.extend(call for arguments in calls if (call := (name, arguments)) not in result.calls)
-            continue
-        if task.is_further and not is_reading:
-            incomplete.add(name)
-    result.calls[:] = [call for call in result.calls if call[0] not in incomplete]
+    if result.missing or result.unsure or result.unused:
+        rest = [f'the part "{part}"' for part in result.unused] or ["the other parts of the query"]
+        result.unsure.update((name, rest) for name, _ in result.calls if effects.get(name) != "read")
+        result.calls[:] = [call for call in result.calls if call[0] not in result.unsure]
     return result
 
 

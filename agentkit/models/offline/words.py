@@ -29,6 +29,7 @@ QUANTITIES = frozenset(LEXICON["quantities"].split())
 EXCLUSIONS = frozenset(LEXICON["exclusions"].split())
 MODIFIERS = frozenset(LEXICON["modifiers"].split())
 CALLING = frozenset(LEXICON["calling"].split())
+REQUESTS = frozenset(LEXICON["requests"].split())
 BOUNDS = frozenset(LEXICON["bounds"].split())
 SUBJECTS = frozenset(LEXICON["subjects"].split())
 STOP = DENIALS.union(CONDITION_WORDS, QUANTITIES, LEXICON["stop"].split())
@@ -65,6 +66,9 @@ GENERIC = {word for word in STOP if to_concept(word) == word}
 SHARES = frozenset(to_concepts(LEXICON["shares"]))
 SETTERS = frozenset(to_concepts(LEXICON["setters"]))
 CHANGES = frozenset(to_concepts(LEXICON["changes"]))
+IDENTIFIERS = frozenset(to_concepts(LEXICON["identifiers"]))
+MOVERS = frozenset(to_concepts(LEXICON["movers"]))
+CHANGERS = frozenset(to_concepts(LEXICON["changers"]))
 _COUNT_HINTS = to_concepts("quantity count number limit")  # implied by a word after a number
 PREPOSITIONS = frozenset(LEXICON["prepositions"].split())
 OPERATORS = frozenset(sign for signs in LEXICON["operators"].values() for sign in signs.split())
@@ -86,7 +90,7 @@ class TextSpan(NamedTuple):
 
 
 _CLOSING_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "«": "»", "„": "“"}
-_LITERAL_KINDS = frozenset({"quoted", "code", "version", "path", "url", "email"})
+LITERAL_KINDS = frozenset({"quoted", "code", "version", "path", "url", "email"})
 START = TextSpan("", "", "", 0, 0)
 
 
@@ -108,7 +112,7 @@ class Query(NamedTuple):
     def concepts_in(self, start: int, end: int) -> set[str]:
         """Return the concepts of a span's words, without those of literal values, and the `<kinds>` of its values."""
         values = [value for value in self.values if start <= value.start < end]
-        literal = {n for value in values if value.kind in _LITERAL_KINDS for n in range(value.start, value.end)}
+        literal = {n for value in values if value.kind in LITERAL_KINDS for n in range(value.start, value.end)}
         words = {
             word.value for word in self.words_in(start, end) if word.text[0].isalpha() and word.start not in literal
         }
@@ -137,14 +141,21 @@ class Query(NamedTuple):
         return None
 
     def read_operands(self, value: TextSpan) -> list[TextSpan]:
-        """Return the numbers of an arithmetic expression of one operation, in order; [] for any other expression."""
+        """Return the numbers of an arithmetic expression of one operation, in order; [] for any other expression.
+
+        The first number of "15% of 80" has the context of a percentage.
+        """
         numbers = [*PATTERNS["operand"].finditer(value.text)]
-        if len(PATTERNS["operand"].sub("", value.text).split()) != 1 or len(numbers) != 2:
+        sign = PATTERNS["operand"].sub("", value.text).strip()
+        is_share = sign in ("% of", "percent of")
+        if len(numbers) != 2 or not (is_share or len(sign.split()) == 1):
             return []
-        spans = [(value.start + each.start(), value.start + each.end()) for each in numbers]
+        contexts = [dict.fromkeys(to_concepts("percent"), 1.1) if is_share else {}, {}]
         return [
-            self.make_span("number", *span)._replace(value=_parse_number(each, datetime.date.min))
-            for span, each in zip(spans, numbers, strict=True)
+            self.make_span("number", value.start + each.start(), value.start + each.end(), context)._replace(
+                value=_parse_number(each, datetime.date.min)
+            )
+            for each, context in zip(numbers, contexts, strict=True)
         ]
 
     def make_span(self, kind: str, start: int, end: int, context: Mapping[str, float] | None = None) -> TextSpan:
@@ -212,7 +223,7 @@ def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSp
         near[f"~{head}" if head in PREPOSITIONS else "~"] = 1.0
     named = inside if value.kind in ("name", "phrase") else ()
     behind = 1.1 if value.kind == "number" else 0.8  # a unit is behind its number, any other word before its value
-    is_owner = value.kind in _LITERAL_KINDS and any(word.text == "of" for word in before[:2])  # "the *price* of A-1"
+    is_owner = value.kind in LITERAL_KINDS and any(word.text == "of" for word in before[:2])  # "the *price* of A-1"
     for words, weight in ((before, 0.5 if is_owner else 1.1), (named, 1.1), (after, behind)):
         for away, word in enumerate(word for word in words if word.text not in STOP):
             near[word.value] = max(near.get(word.value, 0), weight / (1 + 0.25 * away))
@@ -228,12 +239,16 @@ def _find_values(text: str, today: datetime.date) -> Iterator[TextSpan]:
                 written = value if isinstance(value, str) and match[0].endswith(value) else match[0]
                 start = match.end() - len(written)
                 end = match.end()
-                if kind == "name" and written.endswith(("'s", "’s")) and text[end : end + 1] == " ":  # "Tom's phone"
+                if kind == "name" and written.endswith(("'s", "’s")) and _OWNED.match(text, end):  # "Tom's phone"
                     end -= 2
                     value = text[start:end]
                 if re.search(proof, match.string[start:end]):
                     yield TextSpan(kind, value, match.string[start:end], start, end)
                     text = text[:start] + "\0" * (end - start) + text[end:]
+
+
+_OWNED = re.compile(rf"(?i) (?!(?:{'|'.join(STOP)})\b)")
+"""What is behind the owner of a thing: a word with content."""
 
 
 @cache
