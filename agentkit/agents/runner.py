@@ -442,7 +442,8 @@ def _setup(spec: AgentSpec, session: Session) -> Setup:
     """Return what a run of the agent begins with, or continues with."""
     written = _written_instruction(session)
     setup = spec.setup(written if spec.is_instructed_by(written) else "")
-    return replace(setup, session_state=session.copy_state())
+    is_hiding = spec.settings.untrusted == "hidden"
+    return replace(setup, session_state=session.copy_state(), is_hiding=is_hiding)
 
 
 def _open_accounts(spec: AgentSpec, request: RunRequest, run: Run, stack: ExitStack) -> list[Account]:

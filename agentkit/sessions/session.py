@@ -170,12 +170,10 @@ def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
 
     `cut` gets the whole text of a result that is truncated, or hidden.
     """
-    settings = saved.begin.get("settings") or {}
-    is_hiding = settings.get("untrusted") == "hidden" or any(key.startswith("#") for key in cut.texts)
     for call in pending_calls(saved.messages):
         if saved.end or call.id not in saved.begun:  # a run that ended leaves calls that wait for a person
             continue
-        yield _close_call(call, saved.results.get(call.id), Handles(cut, saved.messages), is_hiding=is_hiding)
+        yield _close_call(call, saved.results.get(call.id), Handles(cut, saved.messages), is_hiding=saved.is_hiding)
 
 
 def _close_call(call: ToolCall, outcome: RecordedOutcome | None, handles: Handles, *, is_hiding: bool) -> Message:

@@ -447,12 +447,14 @@ def compare_values(path: str, old: Any, new: Any) -> str:
 class Setup:
     """An agent's instruction and the schemas of its tools, and the `session_state` of the conversation.
 
-    `fixed` is the begin of the instruction, which alone is compared; None: the whole instruction is.
+    `is_hiding` is whether the agent hides untrusted results.  `fixed` is the begin of the instruction, which alone is
+    compared; None: the whole instruction is.
     """
 
     instruction: str
     tools: Mapping[str, Any]
     session_state: Mapping[str, Any] = field(default_factory=dict)
+    is_hiding: bool = False
     fixed: str | None = None
 
     @classmethod
@@ -462,8 +464,9 @@ class Setup:
 
     def encode(self) -> str:
         """Return the setup as JSON, for `decode_setup`."""
-        state = [self.session_state] if self.session_state else []
-        return encode_json([self.instruction, self.tools, *state])
+        hiding = [True] if self.is_hiding else []
+        state = [self.session_state] if self.session_state or hiding else []
+        return encode_json([self.instruction, self.tools, *state, *hiding])
 
     def check(self, run: str, now: "Setup") -> None:
         """Raise `JournalError` if `now` differs from the setup that `run` began with."""

@@ -117,6 +117,7 @@ class Recording:
         results: The results of calls, by their ids.
         decisions: The decisions about calls, by their ids.
         end: The answer or the error, if the run ended.
+        is_hiding: Whether the run hid untrusted results.
         version: The version of the file.
         places: The numbers of the lines with requests; none for a run of a journal.
         is_journaled: Whether `exchanges` have the conversation, not the messages of requests, which policies may have
@@ -134,6 +135,9 @@ class Recording:
         self.messages = conversation.messages
         self.state: dict[str, Any] = json.loads(conversation.state)
         self.cut = conversation.read_texts()
+        settings = self.begin.get("settings") or {}
+        has_handles = any(key.startswith("#") for key in self.cut)  # which show it of a journal of before
+        self.is_hiding = settings.get("untrusted") == "hidden" or has_handles
         self.usage = stored.usage
         self.exchanges: Sequence[Exchange] = stored.exchanges
         self.decisions: Mapping[str, Any] = stored.decisions
@@ -170,6 +174,7 @@ class Recording:
             return
         if not self.exchanges:
             setup = decode_setup(records.setup)
+            self.is_hiding = self.is_hiding or (setup is not None and setup.is_hiding)
             self.begin |= {"session_state": setup.session_state} if setup else {}
             self.exchanges = [*_exchanges_of(records, setup, self.messages)]
             self.usage += usage_in(reply) if (reply := records.last_reply) else Usage()

@@ -243,7 +243,7 @@ def fetch() -> str:
 
 turn = calls(call("fetch"), call("pay", item="a"), call("pay", item="b"), call("pay", item="c"))
 setting = sys.argv[3] if len(sys.argv) > 3 else "values"
-turns = [turn] if setting == "values" else [call("fetch"), turn]
+turns = [call("fetch"), turn] if sys.argv[4:] == ["later"] else [turn]
 agent = JsonAgent(pay, fetch, model=ScriptedModel(turns), untrusted=setting, journal=sys.argv[2] or None)
 agent.run("Go", record=sys.argv[1] or None)
 """
@@ -282,22 +282,24 @@ def test_calls_of_a_killed_turn_run_no_second_time(world, path, tmp_path, export
     assert labels[:2] == [True, False]
 
 
+@pytest.mark.parametrize("turn", ["first", "later"])
 @pytest.mark.parametrize("exported", [False, True])
-def test_a_hidden_result_of_a_killed_turn_stays_hidden(world, path, tmp_path, exported):
+def test_a_hidden_result_of_a_killed_turn_stays_hidden(world, path, tmp_path, exported, turn):
     journal = tmp_path / "runs.db"
-    places = ("", str(journal)) if exported else (str(path), "")
-    died = subprocess.run([sys.executable, "-c", KILLED_IN_A_TURN, *places, "hidden"], check=False, capture_output=True)
+    command = [sys.executable, "-c", KILLED_IN_A_TURN, *(("", str(journal)) if exported else (str(path), ""))]
+    died = subprocess.run([*command, "hidden", turn], check=False, capture_output=True)
     assert died.returncode == -signal.SIGKILL
     if exported:
         (run,) = runs(journal)
         export(run.id, path, store=journal)
     session = Session.load(path)
     contents = [message["content"] for message in session.messages if message["role"] == "tool"]
-    assert contents[0].startswith("#1 from fetch, ")
-    assert contents[1].startswith("#2 from fetch, ")
-    assert contents[2] == "paid a"
-    assert session.cut.texts["#2"].endswith("x the end")
-    assert session.cut.labels["#2"].is_untrusted
+    handles = ["#1", "#2"] if turn == "later" else ["#1"]
+    for handle, content in zip(handles, contents, strict=False):
+        assert content.startswith(f"{handle} from fetch, ")
+        assert session.cut.texts[handle].endswith("x the end")
+        assert session.cut.labels[handle].is_untrusted
+    assert contents[len(handles)] == "paid a"
     assert not any(label_of(message).is_untrusted for message in session.messages if message["role"] == "tool")
     agent = JsonAgent(len, model=ScriptedModel(answer("done")), untrusted="hidden")
     assert "from outside" not in str(world.run(agent, "And now?", session=session).messages)
