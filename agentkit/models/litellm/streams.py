@@ -55,9 +55,31 @@ def check_line(line: str) -> None:
             raise ErrorInStream(line, getattr(error, "code", None))
 
 
+def to_event(line: Any) -> Any:
+    """Return a line that is a whole reply, which some servers send for a streamed request, as the event of a stream."""
+    if isinstance(line, str) and line.startswith("{"):
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            reply = json.loads(line)
+            for choice in reply["choices"]:
+                choice["delta"] = delta = choice.pop("message")
+                for place, call in enumerate(delta.get("tool_calls") or ()):
+                    call.setdefault("index", place)
+            return f"data: {json.dumps(reply)}"
+    return line
+
+
+def read_counts(usage: Any) -> None:
+    """Replace tokens that are texts in the usage of a chunk; some servers send "12". Another text counts nothing."""
+    for key, value in usage.items() if isinstance(usage, dict) else ():
+        if isinstance(value, str) and key.endswith("_tokens"):
+            usage[key] = int(value) if value.isdecimal() else None
+        read_counts(value)
+
+
 def parse_line(otherwise: Callable[[str], Any], str_line: str) -> Any:
     """Parse a line of OpenAI's stream at a fourth of the CPU of litellm's objects; other lines go to `otherwise`."""
     check_line(str_line)
+    str_line = to_event(str_line)
     if str_line.startswith("data: {"):
         with suppress(ValueError):
             return decode_json(str_line[6:])
@@ -274,12 +296,14 @@ class ChunkSource:
     def _read_extras(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
         """Store what litellm drops of a line of OpenAI's stream, such as its refusal and its cost. Then parse it."""
         check_line(str_line)
+        str_line = to_event(str_line)
         if any(mark in str_line for mark in _EXTRA_MARKS):
             with suppress(ValueError, AttributeError):
                 data = decode_json(str_line.removeprefix("data:").strip())
                 usage = data.usage or (data.x_groq and data.x_groq.usage)
                 self.cost = (usage and usage.cost) or self.cost
                 self.usage = (self._provider in NO_STREAM_OPTIONS and usage) or self.usage
+                read_counts(self.usage)
                 self._read_deltas(data)
         return otherwise(self._complete(str_line))
 
@@ -400,6 +424,7 @@ class StreamAssembler:
         return deltas or (_PROGRESS if moved else _KEEPALIVE)
 
     def _add_usage(self, usage: Any) -> None:
+        read_counts(usage)
         if self._usage is not None and not (usage.prompt_tokens or usage.completion_tokens):
             return  # zeros at the end of a stream report nothing
         if self._usage is not None and not usage.prompt_tokens:  # Anthropic sends the input first, the output last

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from agentkit.core.messages import calls_of, user
 from agentkit.engine.model import Request, TextDelta
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
-from agentkit.testing.wires import find_wire
+from agentkit.testing.wires import drop_missing, find_wire
 from agentkit.tools.registry import ToolRegistry
 
 HI = [user("hi")]
@@ -178,3 +179,32 @@ def test_a_report_of_zeros_does_not_replace_the_usage(play: Play) -> None:
     with ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}) as server:
         _, reply = play(Provider("openai").at(server), HI, stream=True)
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (10, 100)
+
+
+@pytest.mark.usefixtures("_observed")
+@pytest.mark.parametrize("name", ["openai", "groq"])
+def test_tokens_that_are_texts_are_counted(name: str, play: Play) -> None:
+    wire = find_wire("/openai/v1/chat/completions" if name == "groq" else "/chat/completions")
+    usage = {"input_tokens": "12", "output_tokens": "3", "cached_tokens": "4"}
+    body = "".join(wire.build_pieces({"content": "hello"}, "m"))
+    figures = {"prompt_tokens": "12", "completion_tokens": "3", "total_tokens": "15"}
+    figures["prompt_tokens_details"] = {"cached_tokens": "4"}
+    body = re.sub(r'"usage": {[^}]*}', f'"usage": {json.dumps(figures)}', body)
+    with ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}) as server:
+        _, reply = play(Provider(name).at(server), HI, stream=True)
+    counted = reply.usage.as_dict()
+    assert {key: counted[key] for key in usage} == {key: int(value) for key, value in usage.items()}
+
+
+@pytest.mark.usefixtures("_observed")
+@pytest.mark.parametrize("name", ["openai", "groq", "gemini", "ollama"])
+def test_a_whole_reply_to_a_streamed_request_is_read(name: str, play: Play) -> None:
+    wire = find_wire({"gemini": "x:generateContent"}.get(name, PATHS.get(name, "")))
+    body = json.dumps(drop_missing(wire.build_reply(CALLS, "m")))
+    with ModelServer({"body": body, "headers": {"Content-Type": "application/json"}}) as server:
+        _, reply = play(Provider(name).at(server), HI, stream=True)
+    assert [(one.name, json.loads(one.arguments)) for one in calls_of(reply.message)] == [
+        ("add", {"a": 1, "b": 2}),
+        ("now", {}),
+    ]
+    assert reply.usage.input_tokens == 10
