@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..core.errors import DefinitionError, ModelError, RunError
 from ..core.flow import Done, Emit, Event, Flow, Hooks, Policy, around, ask
@@ -22,6 +22,11 @@ from ..core.threads import on_cancel
 from ..engine.model import AskModel, Reply
 
 Ticket: TypeAlias = "Future[None]"
+
+
+_SETTLING_SECONDS = 1.0
+"""For which an awaited request waits for a stream that its own task has begun: a dropped one is still being closed."""
+_READ_THEM = "Read them to their end, close them, or raise max_concurrency."
 
 
 def _find_owner() -> asyncio.AbstractEventLoop | threading.Thread | None:
@@ -34,6 +39,14 @@ def _find_owner() -> asyncio.AbstractEventLoop | threading.Thread | None:
     except RuntimeError:
         thread = threading.current_thread()
         return thread if thread is threading.main_thread() else None
+
+
+def _find_task() -> asyncio.Task[Any] | None:
+    """Return what an awaiting wait stops: the running task."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +87,7 @@ class Gate:
         self._lock = threading.RLock()
         self._line: deque[Ticket] = deque()
         self._under_way: set[Ticket] = set()
-        self._owners: dict[Ticket, asyncio.AbstractEventLoop | threading.Thread | None] = {}
+        self._owners: dict[Ticket, tuple[object, object]] = {}
         self._begun: deque[float] = deque()
         self._timer: threading.Timer | None = None
 
@@ -88,18 +101,18 @@ class Gate:
         """Queue a request; the returned ticket is done when it may be sent.  Every ticket must be passed to `leave`."""
         ticket: Ticket = Future()
         with self._lock:
-            self._owners[ticket] = _find_owner()
+            self._owners[ticket] = _find_owner(), _find_task()
             self._line.append(ticket)
             self._admit()
         return ticket
 
-    def is_blocked_by_owner(self, ticket: Ticket) -> bool:
-        """Return whether a blocking wait would never end: requests of what it stops take all places."""
-        owner = _find_owner()
-        if owner is None or self.max_concurrency is None:
+    def is_blocked_by(self, stopped: object, ticket: Ticket) -> bool:
+        """Return whether a wait would never end: requests of what it stops, `stopped`, take all places."""
+        if stopped is None or self.max_concurrency is None:
             return False
         with self._lock:
-            return sum(own is owner for one, own in self._owners.items() if one is not ticket) >= self.max_concurrency
+            own = sum(stopped in owners for one, owners in self._owners.items() if one is not ticket)
+        return own >= self.max_concurrency
 
     def leave(self, ticket: Ticket) -> None:
         """Remove a ticket: its request has ended, or is no longer wanted."""
@@ -185,8 +198,9 @@ class WaitForTicket:
     gate: Gate | None = None
 
     def perform(self) -> Generator[Event, None, None]:
-        if self.gate is not None and self.gate.is_blocked_by_owner(self.ticket):
-            if isinstance(_find_owner(), asyncio.AbstractEventLoop):
+        owner = _find_owner()
+        if self.gate is not None and self.gate.is_blocked_by(owner, self.ticket):
+            if isinstance(owner, asyncio.AbstractEventLoop):
                 raise RunError(
                     f"{self.model}: the rate limit cannot admit the request while a blocking call stops the event loop "
                     "of an earlier one. Await the run: await agent.arun(query)."
@@ -194,7 +208,7 @@ class WaitForTicket:
             if self.timeout is None:
                 raise RunError(
                     f"{self.model}: the rate limit cannot admit the request while streams that the main thread began "
-                    "hold all places. Read them to their end, close them, or raise max_concurrency."
+                    f"hold all places. {_READ_THEM}"
                 )
         try:
             with on_cancel(self.ticket.cancel):
@@ -204,9 +218,19 @@ class WaitForTicket:
         yield from ()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
+        admitted = asyncio.wrap_future(self.ticket)
+        task = _find_task()
+        if self.gate is not None and self.timeout is None and self.gate.is_blocked_by(task, self.ticket):
+            await asyncio.wait([admitted], timeout=_SETTLING_SECONDS)
+            if not admitted.done() and self.gate.is_blocked_by(task, self.ticket):
+                admitted.cancel()
+                raise RunError(
+                    f"{self.model}: the rate limit cannot admit the request while streams that this task began hold "
+                    f"all places. {_READ_THEM}"
+                )
         try:
             async with asyncio.timeout(self.timeout):
-                await asyncio.wrap_future(self.ticket)
+                await admitted
         except TimeoutError:
             raise self._late() from None
         yield Done(None)

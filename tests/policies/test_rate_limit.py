@@ -209,6 +209,37 @@ def test_a_blocking_call_is_refused_where_a_stream_of_the_main_thread_holds_the_
     assert agent.run("hi", session=Session()).answer == "ready"
 
 
+def test_an_awaited_call_is_refused_where_a_stream_of_its_task_holds_the_place():
+    agent = JsonAgent(print, model=ScriptedModel(END, END, END, name="left here"), max_concurrency=1)
+
+    async def main():
+        async with asyncio.timeout(PATIENCE):
+            stream = agent.astream("hi", session=Session())
+            while not (await anext(stream)).is_piece:
+                pass
+            with pytest.raises(RunError, match=r"left here: .* that this task began .* close them, or raise max_conc"):
+                await agent.arun("hi", session=Session())
+            other = asyncio.ensure_future(agent.arun("hi", session=Session()))  # which waits: this task may continue
+            await asyncio.sleep(0)
+            await stream.aclose()
+            return (await other).answer
+
+    assert asyncio.run(main()) == "ready"
+
+
+def test_an_awaited_call_waits_for_a_dropped_stream_of_its_task():
+    agent = JsonAgent(print, model=ScriptedModel(END, END, name="dropped"), max_concurrency=1)
+
+    async def main():
+        async with asyncio.timeout(PATIENCE):
+            async for event in agent.astream("hi", session=Session()):
+                if event.is_piece:
+                    break
+            return (await agent.arun("hi", session=Session())).answer
+
+    assert asyncio.run(main()) == "ready"
+
+
 def test_a_stream_of_a_pool_holds_a_place_until_another_thread_has_read_it():
     gate = Gate()
     gate.narrow(1, None)
