@@ -7,7 +7,7 @@ and is neither a plain word ("disabled") nor the path of an existing file; value
 Requests to models and arguments of tools are data and are not masked.  Of a text that arrives in pieces, no part of a
 secret is shown before the rest has arrived.
 
-A known secret is masked in Python, JSON, HTML, URLs, hexadecimal digits and base64 too.
+A known secret is masked in Python, JSON, HTML, URLs, hexadecimal digits and base64 too, there also over several lines.
 """
 
 import html
@@ -216,12 +216,34 @@ class _Secrets:
 def _mask_text(text: str, known: _Secrets) -> str:
     for secret in known.texts:
         text = text.replace(secret, "***")  # faster than a regular expression of them all
-    if any(mark in text for mark in _ESCAPES):
-        for secret in known.plain:
-            text = _escaped(secret).sub("***", text)
+    for pattern in _list_patterns(text, known):
+        text = pattern.sub("***", text)
     if len(text) < _MIN_KEY_CHARS or not _KEYS.search(text):
         return text
     return _KEYS.sub(_REPLACEMENT, text)
+
+
+def _list_patterns(text: str, known: _Secrets) -> list[re.Pattern[str]]:
+    """Return the expressions for spellings of the known secrets that a text may have and the list of texts lacks."""
+    patterns = [*map(_escaped, known.plain)] if any(mark in text for mark in _ESCAPES) else []
+    if known.plain and _WRAPPED.search(text):
+        patterns += map(_wrapped, known.plain)
+    return patterns
+
+
+def find_secret(text: str, place: int) -> tuple[int, int]:
+    """Return the begin and the end of the secret around a place where a text is cut; twice the place without one."""
+    known = _known_secrets()
+    first = max(0, place - MAX_SECRET_CHARS)
+    window = text[first : place + MAX_SECRET_CHARS]
+    middle = place - first
+    spans = [(middle, middle)]
+    for form in known.texts:
+        begin = window.find(form, max(0, middle - len(form) + 1), middle + len(form) - 1)
+        spans += [(begin, begin + len(form))] if begin >= 0 else []
+    for pattern in [*_list_patterns(window, known), _KEYS]:
+        spans += [found.span() for found in pattern.finditer(window) if found.start() < middle < found.end()]
+    return first + min(begin for begin, _ in spans), first + max(end for _, end in spans)
 
 
 def _mask_json_text(text: str, known: _Secrets) -> str:
@@ -240,7 +262,7 @@ def _may_have_secret(text: str, known: _Secrets, written: Sequence[str]) -> bool
     for secret in written:
         if secret in text:
             return True
-    return bool(known.texts) and any(mark in text for mark in _ESCAPES)
+    return bool(_list_patterns(text, known))
 
 
 def _mask_value(data: Any, known: _Secrets) -> Any:
@@ -336,12 +358,22 @@ def _escaped(secret: str) -> re.Pattern[str]:
 def _escaped_letter(letter: str) -> str:
     number = ord(letter)
     data = letter.encode("utf-8", "surrogatepass")
-    forms = [re.escape(letter), f"(?i:{''.join(f'%{byte:02x}' for byte in data)})"]
+    forms = [re.escape(letter), f"(?i:{''.join(f'%(?:25){{0,3}}{byte:02x}' for byte in data)})"]
     forms += [f"&#0{{0,5}}{number};", f"(?i:&#x0{{0,5}}{number:x};)"]
-    forms += [r"\+"] if letter == " " else []
+    forms += [r"\+", "(?i:%(?:25){0,3}2b)"] if letter == " " else []
     forms += [re.escape(f"&{name}") for name in _ENTITIES.get(letter, ())]
     forms += [rf"\\\\{{0,7}}+(?:(?i:u{number:04x}){f'|{letter}' if letter in _JSON_ESCAPED else ''})"]
+    forms += [rf"\\\\{{0,7}}+(?i:x{number:02x})"] if number < 256 else []
+    forms += [f"(?i:{''.join(rf'{_BACKSLASHES}x{byte:02x}' for byte in data)})"] if len(data) > 1 else []
     return f"(?:{'|'.join(forms)})"
+
+
+@lru_cache(maxsize=512)
+def _wrapped(secret: str) -> re.Pattern[str]:
+    """Return an expression for a secret in base64 with line breaks, as in MIME and PEM; one without breaks matches."""
+    data = secret[:MAX_ESCAPED_CHARS].encode("utf-8", "surrogatepass")
+    forms = [_encode_part(data, before, b"+/") for before in range(3)] if len(data) >= MIN_ENCODED_BYTES else []
+    return re.compile("|".join(_LINE_BREAK.join(map(re.escape, form)) for form in forms) or "(?!)")
 
 
 def _iterate_spellings(secret: str) -> Iterator[str]:
@@ -374,14 +406,23 @@ def _iterate_encodings(data: bytes) -> Iterator[str]:
         yield whole
         yield whole.rstrip("=")
         for before in range(3):
-            written = b64encode(b"\0" * before + data, altchars).decode()
-            yield written[-(-before * 4 // 3) : (before + len(data)) * 4 // 3]  # what no other byte has a part in
+            yield _encode_part(data, before, altchars)
+
+
+def _encode_part(data: bytes, before: int, altchars: bytes) -> str:
+    """Return data behind other bytes in base64, without the letters in which other bytes have a part."""
+    written = b64encode(b"\0" * before + data, altchars).decode()
+    return written[-(-before * 4 // 3) : (before + len(data)) * 4 // 3]
 
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
-_ESCAPES = ("%", "&", "\\u", "\\/")
+_ESCAPES = ("%", "&", "\\u", "\\x", "\\/")
 """One of these is in every text in which a secret has escapes that are not in its spellings."""
+_BACKSLASHES = r"\\\\{0,7}+"
+_WRAPPED = re.compile(r"[\\\r\n](?<=[A-Za-z0-9+/]{60}.)", re.DOTALL)
+"""A line break behind as many letters as a line of base64 has at least."""
+_LINE_BREAK = r"(?:(?:\\{1,8}+[rn]|[\r\n]){1,2}+[ \t]{0,40}+)?+"
 _JSON_ESCAPED = ('"', "/")
 """What JSON may have behind a backslash and stands for itself."""
 _ENTITIES = {"&": ("amp;",), "<": ("lt;",), ">": ("gt;",), '"': ("quot;",), "'": ("apos;",), "\xa0": ("nbsp;",)}

@@ -15,6 +15,7 @@ from typing import Any
 from ..core.context import RunContext
 from ..core.errors import ToolError
 from ..core.flow import Hooks, Policy, interpret
+from ..core.masking import find_secret
 from ..core.messages import UNKNOWN, CallOrigin, Label, calls_of, label_of_words
 from ..engine.history.moved import Moved, find_passages, read_message
 from ..tools.execution.call import BoundCall
@@ -143,11 +144,14 @@ def truncate_results(
 
 
 def truncate_result(text: str, *, most: int, store: TruncatedResults | None, origin: CallOrigin) -> str:
-    """Return `text` if it is short enough, else its head and tail with a note on the rest, which `store` gets."""
+    """Return `text` if it is short enough, else its head and tail with a note on the rest, which `store` gets.
+
+    A secret is in one of the three as a whole, since a truncated one would not be masked where the result is shown.
+    """
     if len(text) <= most:
         return text
-    head = most * 3 // 4
-    tail = most // 4
+    head = find_secret(text, most * 3 // 4)[0]
+    tail = len(text) - find_secret(text, len(text) - most // 4)[1]
     how = format_address(f"{store.store(text, origin.label)}:{head}") if store is not None else ""
     note = f"[... {len(text) - head - tail} of {len(text)} characters are left out here{how} ...]"
     return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
@@ -223,6 +227,7 @@ def read_more(at: str, run: RunContext[Any]) -> Any:
     if begin and begin >= len(text):
         raise ToolError(f"the text at {key} has {len(text):,} characters; begin below {len(text)}.")
     end = min(len(text), begin + min(run.texts.page_chars, max(run.state.get(PAGE_KEY, sys.maxsize), MIN_PAGE_CHARS)))
+    end = cut if end < len(text) and (cut := find_secret(text, end)[0]) > begin else end
     rest = format_address(f"{key}:{end}") if end < len(text) else "; the end"
     shown = f"{text[begin:end]}\n[characters {begin} to {end} of {len(text)}{rest}]"
     return StoredResult(shown, RenderedResult.with_parts(shown, images)) if images and not begin else shown

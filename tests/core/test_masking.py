@@ -4,7 +4,7 @@ import html
 import json
 import os
 import re
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64decode, b64encode, encodebytes, urlsafe_b64encode
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -18,6 +18,7 @@ from agentkit.core import masking as secrets
 from agentkit.core.masking import (
     MaskedDict,
     MaskedStream,
+    find_secret,
     hide,
     hide_named,
     iterate_causes,
@@ -314,6 +315,10 @@ LONG = {
     "slashes in JSON": "\\/" * 490_000,
     "backslashes and a slash": "\\" * 900_000 + "/",
     "user": "://" + "a" * 900_000,
+    "percents": "%25" * 330_000,
+    "letters of bytes": "\\x73" * 240_000,
+    "base64": ("c2st" * 19 + "\n") * 13_000,
+    "breaks": ("c2st" * 19 + "\n" * 77) * 6_500,
 }
 
 
@@ -422,6 +427,10 @@ ENCODINGS = {
     "URL": quote,
     "URL of a form": quote_plus,
     "each letter in a URL": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "URL in a URL": lambda text: quote(quote(text)),
+    "form in a form in a URL": lambda text: quote(quote_plus(quote_plus(text))),
+    "letters of Python and JavaScript": lambda text: re.sub(r"[^\w ]", lambda found: f"\\x{ord(found[0]):02X}", text),
+    "letters of bytes in Python": lambda text: repr(text.encode())[2:-1],
     "some letters in a URL": lambda text: quote(text[:3], safe=text[:3]) + quote(text[3:], safe="?<&'"),
 }
 
@@ -443,6 +452,30 @@ def test_a_secret_inside_of_data_in_base64_is_masked(before, after, phrase):
     core = "".join(part for part in mask(written).split("***"))
     assert "***" in mask(written)
     assert len(core) <= len(b64encode(f"{before}{after}".encode())) + 4  # of the secret, parts of two letters at most
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\\n", "\n    "])
+@pytest.mark.parametrize("before", range(50, 60))
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_a_secret_is_masked_in_base64_of_several_lines(phrase, before, newline):
+    hide(phrase)
+    written = encodebytes(f"{before * 'x'}{phrase} and more".encode()).decode()
+    assert written.count("\n") > 1
+    masked = mask(written.replace("\n", newline))
+    shown = b64decode("".join(masked.split("***")[0].replace("\\n", "").split())[: before // 3 * 4])
+    assert shown.decode() == before // 3 * 3 * "x"
+    assert "***" in masked
+    assert len(masked.replace(newline, "")) <= len(b64encode(f"{before * 'x'} and more".encode())) + 8
+
+
+def test_the_secret_around_a_place_is_found():
+    hide(PHRASES[0])
+    text = f"ab {PHRASES[0]} {quote(quote(PHRASES[0]))} sk-{20 * 'a1'} cd"
+    for place in range(len(text) + 1):
+        begin, end = find_secret(text, place)
+        assert begin <= place <= end
+        masked = f"{mask(text[:begin])}{mask(text[begin:end])}{mask(text[end:])}"
+        assert masked.replace("******", "***") == "ab *** *** *** cd"
 
 
 def test_a_short_secret_is_not_searched_in_base64_and_hexadecimal_digits():

@@ -1,13 +1,15 @@
 """Long results: cut to head and tail, and read on."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import ContextWindow, RunContext, ToolError, ToolRegistry, tool
-from agentkit.core.messages import user
+from agentkit.core.masking import mask
+from agentkit.core.messages import CallOrigin, user
 from agentkit.policies.final_request import request_final_answer
 from agentkit.policies.limits import limit
 from agentkit.policies.long_results import (
@@ -15,6 +17,7 @@ from agentkit.policies.long_results import (
     READ_MORE,
     TruncatedResults,
     read_more,
+    truncate_result,
     truncate_results,
 )
 from agentkit.policies.text_tool_mode import run_text_calls, use_text_mode
@@ -199,6 +202,31 @@ def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
     assert items[:2] == [0, 1]
     assert len(items) == 10_001
     assert items[-1] == "... (only the first 10,000 items were taken)"
+
+
+SECRET = f"sk-{16 * 'a1'}"
+
+
+@pytest.mark.parametrize("before", [0, 70, 74, 75, 100, 875, 879, 900])
+def test_a_secret_is_in_one_part_of_a_truncated_result(before):
+    text = f"{before * '.'}{SECRET}{(1000 - before) * '.'}"
+    stored = TruncatedResults()
+    shown = truncate_result(text, most=100, store=stored, origin=CallOrigin())
+    assert "a1" not in mask(shown)
+    head, _, tail = shown.split("\n")
+    (left_out, at) = re.search(r"(\d+) of \d+ characters .*:(\d+)\"", shown).groups()
+    assert (int(left_out), int(at)) == (len(text) - len(head) - len(tail), len(head))
+
+
+def test_a_secret_is_in_one_page():
+    kept = TruncatedResults()
+    identity = kept.store(f"{990 * '.'}{SECRET}{990 * '.'}")
+    kept.page_chars = 1000
+    run = RunContext(None, texts=kept)
+    pages = [read_more(f"{identity}:0", run), read_more(f"{identity}:990", run)]
+    assert [page.count("***") for page in map(mask, pages)] == [0, 1]
+    assert "a1" not in mask("".join(pages))
+    assert f'{identity}:990"' in pages[0]
 
 
 def test_no_text_is_dropped():
