@@ -1,10 +1,13 @@
 """An agent as an editor drives it: the methods of ACP, and `serve` for the editor that started the process."""
 
 import asyncio
+import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
@@ -178,8 +181,8 @@ def serve(agent: JsonAgent[Any], *, journal: Place | None = None, connect: Conne
 class MessageReader(asyncio.StreamReader):
     """The lines of an editor.
 
-    The SDK logs a line that is no JSON, and skips it, but another value than an object would end the process.  Such a
-    line is passed on as no JSON.
+    The SDK logs a line that is no JSON, and skips it.  Another value than an object would end the process, and so would
+    a response whose id is a list or an object, or whose error is a text.  Such a line is passed on as no JSON.
     """
 
     _is_rest = False
@@ -194,7 +197,21 @@ class MessageReader(asyncio.StreamReader):
         line = await super().readuntil(separator)
         is_message = self._is_rest or not line.strip() or line.lstrip().startswith(b"{")
         self._is_rest = False
-        return line if is_message else b"!" + line
+        return line if is_message and not _is_odd_response(line) else b"!" + line
+
+
+def _is_odd_response(line: bytes) -> bool:
+    """Return whether a line is a response with an id that no request has, or with an error that is no object."""
+    if not _ODD_PARTS.search(line):
+        return False
+    with suppress(ValueError, RecursionError):
+        message = json.loads(line)
+        if isinstance(message, dict) and message.get("method") is None:
+            return isinstance(message.get("id"), list | dict) or not isinstance(message.get("error"), dict | None)
+    return False
+
+
+_ODD_PARTS = re.compile(rb'"id"\s*:\s*[\[{]|"error"\s*:\s*[^{\s]')
 
 
 async def _serve(agent: EditorAgent) -> None:

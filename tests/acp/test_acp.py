@@ -623,7 +623,9 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
         lines = [json.loads(process.stdout.readline()) for _ in range(2)]
         session = lines[1]["result"]["sessionId"]
         prompt = encode(2, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "work"}])
-        process.stdin.write(f'[{prompt.strip()}]\n7\nnull\n"text"\n\n{prompt}')
+        odd = '{"jsonrpc": "2.0", "id": [1], "result": 1}\n{"jsonrpc": "2.0", "id": {}, "result": 1}\n'
+        odd += '{"jsonrpc": "2.0", "id": 0, "error": "no"}\n'
+        process.stdin.write(f'[{prompt.strip()}]\n7\nnull\n"text"\n{odd}\n{prompt}')
         process.stdin.flush()
         while lines[-1].get("id") != 2:
             lines.append(json.loads(process.stdout.readline()))
@@ -634,7 +636,7 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
     assert "is not used" not in str(lines)
     assert "printed by a tool" in errors
     assert "printed by a child" in errors
-    assert errors.count("Error parsing JSON-RPC message") == 4
+    assert errors.count("Error parsing JSON-RPC message") == 7
 
 
 def test_a_message_longer_than_the_buffer_is_read_whole():
