@@ -127,13 +127,63 @@ def _has_audio(messages: Sequence[Message]) -> bool:
     return any(part.get("type") == "input_audio" for content in lists for part in content)
 
 
+_REST = r"\b[^.!?\n]*[.!]?$"
+_ANNOUNCEMENTS = {
+    "English": (
+        r"(?:(?:ok|okay|now|next|then|first|so),?\s)?"
+        r"(?:let me|let[’']s|i[’']ll|i will|i(?:[’']m| am) going to)\s(?:(?:now|also|then|first|next|quickly)\s)?"
+        r"(?:add|calculate|call|check|compute|fetch|find|get|look|query|read|retrieve|run|search|try|use|verify)"
+        + _REST
+    ),
+    "German": (
+        r"(?:(?:ok|okay|gut|gerne?)[,.]\s)?(?:"
+        r"(?:(?:ich werde|lassen? sie mich|lass mich)|(?:jetzt|nun|dann|zuerst|zunächst|als nächstes) werde ich)\b"
+        r"[^.!?\n]*(?:abfragen|abrufen|addieren|aufrufen|ausführen|berechnen|ausrechnen|ermitteln|finden|holen|laden|"
+        r"lesen|nachlesen|nachschauen|nachschlagen|nachsehen|nutzen|prüfen|suchen|verwenden|versuchen)[.!]?$|"
+        r"(?:ich (?:berechne|ermittle|frage|führe|hole|lese|prüfe|rufe|schaue|schlage|sehe|suche|überprüfe|verwende)|"
+        r"lass(?:en sie)? uns)\b[^.!?\n]*\b(?:jetzt|nun|zuerst|zunächst|kurz|als nächstes)" + _REST + ")"
+    ),
+    "French": (
+        r"(?:(?:d[’']accord|bien|maintenant|ensuite|d[’']abord),?\s)?"
+        r"(?:je vais|nous allons|laisse[zs]?-moi|permettez-moi de)\s(?:(?:maintenant|d[’']abord|ensuite|donc)\s)?"
+        r"(?:(?:le|la|les|y)\s|l[’'])?(?:ajouter|appeler|calculer|chercher|consulter|essayer|exécuter|interroger|lire|"
+        r"obtenir|rechercher|récupérer|regarder|trouver|utiliser|vérifier)" + _REST
+    ),
+    "Spanish": (
+        r"(?:(?:de acuerdo|bien|vale|ahora|primero|luego),?\s)?"
+        r"(?:voy a|vamos a|d[ée]j[ae]me|perm[íi]t[ae]me)\s(?:(?:ahora|primero|también)\s)?"
+        r"(?:añadir|buscar|calcular|comprobar|consultar|ejecutar|encontrar|intentar|leer|llamar|mirar|obtener|revisar|"
+        r"sumar|usar|utilizar|verificar)(?:l[oae]s?)?" + _REST
+    ),
+    "Italian": (
+        r"(?:(?:ok|bene|ora|adesso|prima|poi),?\s)?(?:"
+        r"(?:vado a|sto per|fammi|lasciami|mi lasci|permettimi di|mi permetta di)\s"
+        r"(?:aggiungere|calcolare|cercare|chiamare|consultare|controllare|eseguire|leggere|ottenere|provare|recuperare|"
+        r"sommare|trovare|usare|utilizzare|verificare|controllarl[oae]|cercarl[oae]|verificarl[oae])|"
+        r"(?:lo |la )?(?:calcolerò|cercherò|consulterò|controllerò|eseguirò|leggerò|recupererò|userò|utilizzerò|"
+        r"verificherò))" + _REST
+    ),
+    "Portuguese": (
+        r"(?:(?:ok|certo|bem|agora|primeiro|depois),?\s)?"
+        r"(?:vou|vamos|deix[ae]-me|deixa eu|permita-me)\s(?:(?:agora|primeiro|também)\s)?"
+        r"(?:adicionar|buscar|calcular|chamar|checar|conferir|consultar|encontrar|executar|ler|obter|olhar|pesquisar|"
+        r"procurar|somar|tentar|usar|utilizar|verificar)(?:-l?[oa]s?)?" + _REST
+    ),
+    "Chinese": (
+        r"(?:好的?|现在|現在|接下来|接下來|首先|那么|那麼)?[，,、]?\s*(?:现在|現在|首先)?"
+        r"(?:让我们?|讓我們?|我来|我來|我将|我將|我会|我會|我先|我现在|我現在|我这就|我這就)[^。！？，\n]{0,8}?"
+        r"(?:查|搜|检索|檢索|检查|檢查|计算|計算|获取|獲取|调用|調用|读取|讀取|使用|看看|看一下|运行|執行|执行|确认|確認)"
+        r"[^。！？\n]*[。！]?$"
+    ),
+    "Japanese": (
+        r"(?:(?:それでは|では|今から|これから|まずは?|次に|最初に|続いて)[^。！？\n]*"
+        r"(?:確認|検索|計算|取得|調査|実行|参照|使用|調べ)(?:して|て)?(?:み|いき|し)?(?:ます|ましょう)ね?[。！]?$|"
+        r"[^。！？\n]*(?:調べ|見|探し|確認し|検索し|計算し|取得し)て(?:み|き|いき)ま(?:す|しょう)ね?[。！]?$)"
+    ),
+}
+"""How the last sentence of a text announces a further step, by language."""
 _ANNOUNCING = re.compile(
-    r"(?:[:…]|\.\.\.)$"
-    r"|(?:^|[.!?\n]\s*)(?:(?:ok|okay|now|next|then|first|so),?\s)?"
-    r"(?:let me|let[’']s|i[’']ll|i will|i(?:[’']m| am) going to)\s(?:(?:now|also|then|first|next|quickly)\s)?"
-    r"(?:add|calculate|call|check|compute|fetch|find|get|look|query|read|retrieve|run|search|try|use|verify)\b"
-    r"[^.!?\n]*[.!]?$",
-    re.IGNORECASE,
+    rf"(?:[:：…]|\.\.\.)$|(?:^|[.!?。！？\n]\s*)(?:{'|'.join(_ANNOUNCEMENTS.values())})", re.IGNORECASE
 )
 _MAX_ANNOUNCING_CHARS = 400
 """The characters at the end of a text that are read for it."""

@@ -82,6 +82,55 @@ def test_a_text_that_announces_more_is_no_answer(world: Any, stream: bool, text:
 
 @pytest.mark.parametrize(
     "text",
+    [
+        "Ich werde das jetzt nachschlagen.",
+        "Gute Frage. Lass mich den Preis von Milch prüfen.",
+        "Ich suche jetzt nach dem Preis",
+        "Je vais maintenant chercher le prix.",
+        "D'accord, laissez-moi vérifier",
+        "Voy a buscarlo.",
+        "Buena pregunta. Déjame consultar el precio.",
+        "Ora fammi verificare il prezzo.",
+        "Controllerò il prezzo del latte.",
+        "Vou verificar o preço.",
+        "Deixe-me pesquisar isso.",
+        "好的，让我查一下牛奶的价格。",
+        "我来计算。",
+        "让我查一下：",
+        "それでは、価格を確認します。",
+        "はい。牛乳の値段を調べてみます。",
+    ],
+)
+def test_a_step_is_announced_in_many_languages(text: str) -> None:
+    with ModelServer(text, call("add", a=1, b=2), "3") as server:
+        agent = JsonAgent(add, model=model(server, "anthropic"), retries=0)
+        assert (agent.run("What is 1 + 2?").answer, count_reminders(server)) == ("3", 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Es ist 3. Ich werde gern mehr erklären.",
+        "Ich suche immer nach dem besten Preis.",
+        "Es ist 3. Wenn Sie möchten, werde ich auch den Preis prüfen.",
+        "C'est 3. Je vais bien, merci.",
+        "Son 3. Si quieres, voy a buscar más.",
+        "Sono 3. Fammi sapere se serve altro.",
+        "São 3. Deixe-me saber se precisar de mais.",
+        "答案是3。如果需要，我会继续查。",
+        "答案是3。请让我知道。",
+        "答えは3です。この関数は値を計算します。",
+        "確認しました。3です。",
+    ],
+)
+def test_an_answer_in_many_languages_is_no_announcement(text: str) -> None:
+    with ModelServer(text) as server:
+        result = JsonAgent(add, model=model(server, "anthropic"), retries=0).run("What is 1 + 2?")
+        assert (result.answer, len(server.requests)) == (text, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
     ["It is 3. Let me know if you need more.", "It is 3. I'll be happy to add more.", "If you like, I'll add more."],
 )
 def test_a_text_that_offers_more_is_an_answer(world: Any, stream: bool, text: str) -> None:
