@@ -31,6 +31,7 @@ from ..core.context import Extension, RunContext, enclosing
 from ..core.errors import DefinitionError, missing_package
 from ..core.flow import Effect, Flow, Hooks, Policy, around, ask, interpret
 from ..core.messages import Message, ToolCall, Usage, assistant, calls_of, remove_delimiters, text_of
+from ..core.threads import is_cancelled
 from ..engine.model import AskModel, Reply
 from ..sessions.journal.maintenance import TRANSFER_PREFIX
 from ..sessions.journal.writer import JournalWriter
@@ -48,6 +49,8 @@ from .tool_search import InThread
 
 RUN_CODE = "run_code"
 MAX_WORKERS = 64  # programs that run or wait for a call at the same time in a process
+INNER_WAIT_SECONDS = 60.0
+"""How long a program inside a call of another one waits for an interpreter: all others may wait for such calls."""
 _NOTHING = (lambda *_: None).__code__
 _FENCE = re.compile(r"\A```[\w+-]*\n(.*)```\Z", re.DOTALL)
 _HANDLE = re.compile(r"^(#\d+) from .*, [\d,]+ characters.*\Z", re.MULTILINE)
@@ -155,6 +158,7 @@ class _Program:
     worker: Any = None
     stopped: Any = None
     is_busy: bool = False
+    is_over: bool = False
     reply: Message | None = None
     printed: list[str] = field(default_factory=list)
     size: int = 0
@@ -169,6 +173,7 @@ class _Program:
     def __post_init__(self) -> None:
         self.has_await = has_await(self.code)
         self.is_journaled = enclosing(JournalWriter) is not None
+        self.is_inner = enclosing(_Program) is not None
         self.tools = name_functions(self.run.tools().own_tools)
 
     def policy(self, flow: Flow[Any]) -> Flow[Any]:
@@ -176,6 +181,7 @@ class _Program:
         try:
             return (yield from interpret(flow, self._handle, (AskModel, CallTools)))
         finally:
+            self.is_over = True
             self.run = replace(self.run, session_state={})  # what a cancelled run still does changes nothing
             release = partial(_release, self.worker)  # the thread of a cancelled run has it until the time is over
             threading.Thread(target=release, daemon=True).start() if self.is_busy else release()
@@ -190,7 +196,8 @@ class _Program:
         if not isinstance(effect, CallTools) or any(bound.is_answer for bound in effect.calls):
             return (yield from ask(effect))
         try:
-            results: list[ToolResult] = yield from ask(effect)
+            inside = [bound.within(lambda: self) for bound in effect.calls]
+            results: list[ToolResult] = yield from ask(effect.with_calls(inside))
         except BaseException:
             self._take(effect.finished.values())
             self._keep()
@@ -304,9 +311,19 @@ class _Program:
         return self.worker.load_snapshot(snapshot, print_callback=self._print)
 
     def _take_worker(self) -> None:
-        """Wait for an interpreter; one sleep may last as long as all of a program."""
+        """Wait for an interpreter as long as the run lasts; one sleep may last as long as all of a program."""
         policy = {"sleep_system_max": math.inf}
-        self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits, os_policy=policy).__enter__()
+        begun = time.monotonic()
+        while self.worker is None:
+            try:
+                self.worker = _pool(os.getpid()).checkout(limits=self.mode.limits, os_policy=policy).__enter__()
+            except TimeoutError:
+                is_late = self.is_inner and time.monotonic() - begun > INNER_WAIT_SECONDS
+                if is_late or self.is_over or is_cancelled():
+                    raise
+        if self.is_over:  # nothing else releases it
+            _release(self.worker)
+            raise TimeoutError
 
     def _print(self, _: str, text: str) -> None:
         if shown := text[: max(0, self.mode.output - self.size)]:
@@ -377,7 +394,7 @@ def _monty() -> Any:
 @cache
 def _pool(process: int) -> Any:
     """Return the interpreters of a process, which start when they are needed; one that was forked has its own."""
-    pool = _monty().Monty(max_processes=MAX_WORKERS, checkout_timeout=60.0)
+    pool = _monty().Monty(max_processes=MAX_WORKERS, checkout_timeout=1.0)
     pool.__enter__()
     atexit.register(lambda: _release(pool) if os.getpid() == process else None)
     return pool

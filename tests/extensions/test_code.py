@@ -438,6 +438,7 @@ from agentkit.testing import ScriptedModel, answer, call
 pool = Monty(max_processes=1, checkout_timeout=0.1)
 pool.__enter__()
 code._pool = lambda _: pool
+code.INNER_WAIT_SECONDS = 0.1
 
 def ask() -> str:
     "Asks."
@@ -457,6 +458,31 @@ def test_a_program_that_finds_no_free_interpreter_reads_why_and_what_to_do():
         "Stopped after 0 calls: no interpreter is free. Run the rest later.",
         "The values are those before this program.",
     ]
+
+
+WAITING = (
+    ONE_AT_A_TIME.partition("code.INNER")[0]
+    + """
+import threading
+from agentkit import Limits
+
+held = pool.checkout().__enter__()
+
+def run(limits):
+    model = ScriptedModel(call("run_code", code="print(1)"), answer("done"))
+    return JsonAgent(len, model=model, extensions=[CodeMode()], limits=limits).run("go")
+
+result = run(Limits(seconds=0.5))
+print(result.stopped)
+threading.Timer(0.5, held.__exit__, (None, None, None)).start()
+print(run(Limits()).calls[0].content)
+"""
+)
+
+
+def test_a_program_waits_for_an_interpreter_as_long_as_its_run_may():
+    done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["seconds", "1"], done.stderr
 
 
 BOOK = """

@@ -241,7 +241,7 @@ def test_a_short_module_is_not_a_part_of_its_only_importer():
 
 
 EXTENSION_LINES = 250
-CODE_LINES = 400
+CODE_LINES = 420
 
 
 @each_path(sorted((PACKAGE / "extensions").glob("*.py")))
