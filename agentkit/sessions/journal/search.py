@@ -18,6 +18,10 @@ MAX_INDEXED_CHARS = 100_000
 EXCERPT_CHARS = 160
 """Characters around the first found word that are shown."""
 _WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
 _TAG = re.compile(r"[\w.:/-]{1,40}")
 
 
@@ -37,6 +41,7 @@ class SearchStore(Protocol):
     def search(self, words: Sequence[str], limit: int) -> list[SearchHit]:
         """Return the messages that have, for each of the words, a word that begins with it; the best first.
 
+        A word of a script without spaces is found anywhere in a text, see `is_unspaced`.
         Only conversations of runs count that are not inside calls of other runs.  Upper and lower case are the same.
         """
         ...
@@ -94,17 +99,28 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(_plain(text))
 
 
+def is_unspaced(word: str) -> bool:
+    """Return whether a word has letters of a script without spaces between words, such as Chinese."""
+    return _UNSPACED.search(word) is not None
+
+
 def has_words(text: str, wanted: Sequence[str]) -> bool:
-    """Return whether a text has, for each of the wanted words, a word that begins with it."""
+    """Return whether a text has, for each of the wanted words, a word that begins with it, or has it; `is_unspaced`."""
     there = words_of(text)
-    return all(any(word.startswith(start) for word in there) for start in wanted)
+    return all(any(_find_word(word, start) >= 0 for word in there) for start in wanted)
+
+
+def _find_word(word: str, start: str) -> int:
+    """Return where a word of a text has a wanted one, -1 if nowhere."""
+    return word.find(start) if is_unspaced(start) else int(word.startswith(start)) - 1
 
 
 def excerpt_of(hit: SearchHit, words: Sequence[str]) -> tuple[str, str]:
     """Return the role of a message and the text around the first of the words."""
     message = json.loads(hit.body)
     text = " ".join(mask(_text(message)).split())
-    start = next((match.start() for match in _WORD.finditer(text) if _plain(match[0]).startswith((*words,))), 0)
+    places = ((match.start(), _find_word(_plain(match[0]), word)) for match in _WORD.finditer(text) for word in words)
+    start = next((begin + place for begin, place in places if place >= 0), 0)
     begin = max(0, start - EXCERPT_CHARS // 3)
     end = begin + EXCERPT_CHARS
     dots = "... " if begin else "", " ..." if end < len(text) else ""

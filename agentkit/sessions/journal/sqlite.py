@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape, glob
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -37,7 +38,7 @@ from ..records import (
     cut_digest,
     digest,
 )
-from .search import SearchHit, searchable_text
+from .search import SearchHit, has_words, is_unspaced, searchable_text
 from .store import (
     ALL_RUNS,
     LOCK_TIMEOUT,
@@ -425,8 +426,17 @@ class SqlStore(SharedStore):
 
     def search(self, words: Sequence[str], limit: int) -> list[SearchHit]:
         """Return the messages that have all words, the best first; see `SearchStore.search`."""
+        if any(map(is_unspaced, words)):
+            return [*islice(self._scan(words), limit)]
         self._index_messages()
         return [SearchHit(*row) for row in self._find(words, limit)]
+
+    def _scan(self, words: Sequence[str]) -> Iterator[SearchHit]:
+        """Yield the messages that have all words, those of the newest runs first. The index finds begins of words."""
+        for key, *_ in sorted(self.read(SELECT_MARKS), key=lambda row: row[1], reverse=True):
+            for place, body in self.read("SELECT place, body FROM messages WHERE conversation = ? ORDER BY place", key):
+                if has_words(searchable_text(body), words):
+                    yield SearchHit(key, place, body)
 
     @abstractmethod
     def _find(self, words: Sequence[str], limit: int) -> list[tuple[Any, ...]]:

@@ -50,6 +50,31 @@ def test_words_and_their_beginnings_are_found(talks, words, expected):
     assert names(find(words, store=talks)) == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("牛奶", ["zh"]),
+        ("价格 牛奶", ["zh"]),
+        ("値段", ["ja"]),
+        ("ミルク", ["ja"]),
+        ("กาแฟ", ["th"]),
+        ("milk 牛奶", ["zh"]),
+        ("ilk 牛奶", []),
+        ("牛肉", []),
+    ],
+)
+def test_words_of_scripts_without_spaces_are_found_anywhere(path, words, expected):
+    talk(path, "zh", "请告诉我牛奶的价格 (milk)", answer("三元。"))
+    talk(path, "ja", "今日のミルクの値段は?", answer("三百円です。"))
+    talk(path, "th", "ฉันชอบกาแฟ", answer("ok"))
+    found = find(words, store=path)
+    assert names(found) == expected
+    if expected == ["zh"]:
+        assert "牛奶" in found[0].excerpt
+    talk(path, "new", "我也要牛奶价格 milk", answer("好"))
+    assert names(find(words, store=path)) == (["new", *expected] if expected == ["zh"] else expected)
+
+
 def test_what_was_found_is_shown_with_its_place(talks):
     assert sorted(names(find("tea", store=talks))) == ["ann", "eve"]
     assert len(find("tea", store=talks, limit=1)) == 1
