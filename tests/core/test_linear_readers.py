@@ -207,6 +207,7 @@ ELSEWHERE = {
     "mcp.config": "names in the program's own configuration",
     "core.parts": "addresses and types of parts, which the program writes",
     "core.ask_person": "what a person enters at a question",
+    "acp.agent": "a name, blanks and a sign, in a line of the editor that started the process",
     "models.litellm.parameters": "names of options, which the program writes",
     "models.litellm.prices": "columns of litellm's table of prices",
     "models.litellm.provider_tools": "names of models",
