@@ -131,15 +131,15 @@ class Scanner:
         self.in_block = in_block
         self.at = 0
 
-    def calls(self) -> list[TextCall] | None:
-        """Return the calls of the text; None if it holds anything else."""
+    def calls(self) -> list[TextCall]:
+        """Return the calls of the text; none if it holds anything else."""
         found: list[TextCall] = []
         while not self.at_end():
             calls = self.unit()
             if not calls:
-                return None
+                return []
             found += calls
-        return found or None
+        return found
 
     def at_end(self) -> bool:
         """Return whether only white space and marks around calls remain."""
@@ -147,52 +147,50 @@ class Scanner:
             self.at = between.end()
         return self.at >= len(self.text)
 
-    def unit(self) -> list[TextCall] | None:
-        """Return the calls of the next unit (a block, a tag or a JSON value); None if that is not a call."""
+    def unit(self) -> list[TextCall]:
+        """Return the calls of the next unit (a block, a tag or a JSON value); none if that is not a call."""
         start = self.at
         for form in (self._fenced, self._react, self._function, self._json, self._named):
             self.at = start
             if calls := form():
                 return calls
-        return None
+        return []
 
-    def _fenced(self) -> list[TextCall] | None:
+    def _fenced(self) -> list[TextCall]:
         for form in () if self.in_block else _CODE_BLOCKS:
             block = form.match(self.text, self.at)
             if block and (calls := read_calls(block["inside"], self.tools, in_block=True)):
                 self.at = block.end()
                 return calls
-        return None
+        return []
 
-    def _react(self) -> list[TextCall] | None:
+    def _react(self) -> list[TextCall]:
         if not (found := _REACT.match(self.text, self.at)):
-            return None
+            return []
         given = found["input"].strip().removesuffix("Observation:").strip().removeprefix("```json").strip("`").strip()
-        call = make_call(found["name"].strip(" `*[]\"'").removesuffix("()"), given, found["input"], self.tools)
         self.at = len(self.text)
-        return [call] if call else None
+        return make_call(found["name"].strip(" `*[]\"'").removesuffix("()"), given, found["input"], self.tools)
 
-    def _json(self) -> list[TextCall] | None:
+    def _json(self) -> list[TextCall]:
         if self.text[self.at] not in "{[":
-            return None
+            return []
         start = self.at
         value = self._value()
         return read_json_calls(value, self.text[start : self.at], self.tools)
 
-    def _named(self) -> list[TextCall] | None:
+    def _named(self) -> list[TextCall]:
         if not (found := _NAMED.match(self.text, self.at)):
-            return None
+            return []
         start = self.at
         self.at = found.end()
         value = self._value()
         if self.text[start : self.at].count("```") == 1 and (fence := _CODE_BLOCK_END.match(self.text, self.at)):
             self.at = fence.end()
-        call = make_call(found["name"], value, self.text[start : self.at], self.tools) if value is not None else None
-        return [call] if call else None
+        return make_call(found["name"], value, self.text[start : self.at], self.tools) if value is not None else []
 
-    def _function(self) -> list[TextCall] | None:
+    def _function(self) -> list[TextCall]:
         if not (found := _FUNCTION.match(self.text, self.at)):
-            return None
+            return []
         start = self.at
         self.at = found.end()
         texts = []
@@ -206,10 +204,8 @@ class Scanner:
             self.at = end.end()
         source = self.text[start : self.at]
         if has_json:
-            call = make_call(found["name"], value, source, self.tools) if value is not None else None
-        else:
-            call = make_call_from_texts(found["name"], texts, source, self.tools) if end else None
-        return [call] if call else None
+            return make_call(found["name"], value, source, self.tools) if value is not None else []
+        return make_call_from_texts(found["name"], texts, source, self.tools) if end else []
 
     def _value(self) -> object:
         """Return the JSON value at the current position; None, without advancing, if there is no value."""
@@ -223,8 +219,8 @@ class Scanner:
         return value
 
 
-def read_calls(text: str, tools: ToolRegistry, *, in_block: bool = False) -> list[TextCall] | None:
-    """Return the calls of a text in any form; None if it holds anything else."""
+def read_calls(text: str, tools: ToolRegistry, *, in_block: bool = False) -> list[TextCall]:
+    """Return the calls of a text in any form; none if it holds anything else."""
     return Scanner(text, tools, in_block=in_block).calls() or read_python_calls(text, tools)
 
 
@@ -234,18 +230,17 @@ MAX_CODE_CHARS = 20_000
 _JSON_NAMES = {"true": True, "false": False, "null": None}
 
 
-def read_python_calls(text: str, tools: ToolRegistry) -> list[TextCall] | None:
-    """Return the calls in a piece of Python; None if it holds anything else."""
+def read_python_calls(text: str, tools: ToolRegistry) -> list[TextCall]:
+    """Return the calls in a piece of Python; none if it holds anything else."""
     if len(text) > MAX_CODE_CHARS or not _LOOKS_LIKE.match(text):
-        return None
+        return []
     try:
         body = parse_python(text.strip()).body
         expressions = [part for statement in body for part in _list_expressions(statement)]
         calls = [_read_call(expression, text, tools) for expression in expressions]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, Warning):
-        return None
-    found = [call for call in calls if call is not None]
-    return found if found and len(found) == len(calls) else None
+        return []
+    return [call for found in calls for call in found] if all(calls) else []
 
 
 def _list_expressions(statement: ast.stmt) -> list[ast.expr]:
@@ -255,17 +250,17 @@ def _list_expressions(statement: ast.stmt) -> list[ast.expr]:
     return list(value.elts) if isinstance(value, ast.List | ast.Tuple) else [value]
 
 
-def _read_call(expression: ast.expr, text: str, tools: ToolRegistry) -> TextCall | None:
+def _read_call(expression: ast.expr, text: str, tools: ToolRegistry) -> list[TextCall]:
     if isinstance(expression, ast.Await):
         expression = expression.value
     if not isinstance(expression, ast.Call):
-        return None
+        return []
     name = ast.unparse(expression.func)
     if name == "print" and "print" not in tools and len(expression.args) == 1:  # Gemini's habit in its "tool_code"
         return _read_call(expression.args[0], text, tools)
     named = {keyword.arg: _read_literal(keyword.value) for keyword in expression.keywords if keyword.arg}
     if len(named) != len(expression.keywords):
-        return None
+        return []
     positional = [_read_literal(argument) for argument in expression.args]
     return make_call_from_python(name, positional, named, ast.get_source_segment(text.strip(), expression) or "", tools)
 
@@ -292,12 +287,12 @@ _OTHER_KEYS = frozenset(["id", "type", "index", "call_id", "tool_call_id", "thou
 """Keys that may stand beside the name and the arguments; with any other key the object is not a call."""
 
 
-def read_json_calls(value: Any, source: str, tools: ToolRegistry) -> list[TextCall] | None:
-    """Return the calls in a JSON value; None if any part of the value is not a call."""
+def read_json_calls(value: Any, source: str, tools: ToolRegistry) -> list[TextCall]:
+    """Return the calls in a JSON value; none if any part of the value is not a call."""
     if isinstance(value, list):
         return _read_list(value, source, tools)
     if not isinstance(value, Mapping):
-        return None
+        return []
     rest = {key: entry for key, entry in value.items() if key not in _OTHER_KEYS}
     if len(rest) == 1:
         key, inner = next(iter(rest.items()))
@@ -306,28 +301,26 @@ def read_json_calls(value: Any, source: str, tools: ToolRegistry) -> list[TextCa
         if key in ("function", "function_call", "tool_call", "action") and isinstance(inner, Mapping):
             return read_json_calls(inner, source, tools)
         if key in tools and isinstance(inner, Mapping):
-            call = make_call(key, inner, source, tools)
-            return [call] if call else None
+            return make_call(key, inner, source, tools)
     names = [key for key in _NAME_KEYS if key in rest]
     given = [key for key in _ARGUMENT_KEYS if key in rest]
     if len(names) != 1 or len(given) != 1 or len(rest) != 2:
-        return None
-    call = make_call(rest[names[0]], rest[given[0]], source, tools)
-    return [call] if call else None
+        return []
+    return make_call(rest[names[0]], rest[given[0]], source, tools)
 
 
-def _read_list(values: list[Any], source: str, tools: ToolRegistry) -> list[TextCall] | None:
+def _read_list(values: list[Any], source: str, tools: ToolRegistry) -> list[TextCall]:
     found: list[TextCall] = []
     for value in values:
-        calls = read_json_calls(value, source, tools) if isinstance(value, Mapping) else None
-        if calls is None:
-            return None
+        calls = read_json_calls(value, source, tools) if isinstance(value, Mapping) else []
+        if not calls:
+            return []
         found += calls
-    return found or None
+    return found
 
 
-def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> TextCall | None:
-    """Return the call of the tool that `name` certainly means; None if there is no such tool.
+def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> list[TextCall]:
+    """Return the one call of the tool that `name` certainly means; none if there is no such tool.
 
     Args:
         name: The written name.
@@ -336,7 +329,7 @@ def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> TextCa
         tools: The known tools.
     """
     if not isinstance(name, str) or (known := match_tool_name(name.strip(), tools)) is None:
-        return None
+        return []
     if given is None:
         given = {}
     if isinstance(given, str):
@@ -345,19 +338,19 @@ def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> TextCa
     if not isinstance(given, Mapping) and len(parameters) == 1:
         given = {parameters[0]: given}
     if not isinstance(given, Mapping):
-        return None
+        return []
     try:
-        return TextCall(known, json.dumps(given, ensure_ascii=False), source)
+        return [TextCall(known, json.dumps(given, ensure_ascii=False), source)]
     except (TypeError, ValueError, RecursionError):
-        return None
+        return []
 
 
 def make_call_from_texts(
     name: str, texts: Sequence[tuple[str, str]], source: str, tools: ToolRegistry
-) -> TextCall | None:
+) -> list[TextCall]:
     """Return the call whose parameters are separate texts: JSON where the parameter is not a string."""
     if (known := match_tool_name(name.strip(), tools)) is None:
-        return None
+        return []
     parameters = tools[known].parameters
     given = {}
     for key, text in texts:
@@ -367,16 +360,16 @@ def make_call_from_texts(
 
 def make_call_from_python(
     name: str, positional: Sequence[Any], named: Mapping[str, Any], source: str, tools: ToolRegistry
-) -> TextCall | None:
+) -> list[TextCall]:
     """Return the call with arguments as in Python; positional ones follow the order of the parameters."""
     if (known := match_tool_name(name.strip(), tools)) is None:
-        return None
+        return []
     parameters = list(tools[known].parameters.get("properties", {}))
     if len(positional) == 1 and isinstance(positional[0], dict) and not named and set(positional[0]) <= set(parameters):
         return make_call(known, positional[0], source, tools)
     given = dict(zip(parameters, positional, strict=False))
     if len(positional) > len(parameters) or set(given) & set(named):
-        return None
+        return []
     return make_call(known, {**given, **named}, source, tools)
 
 
