@@ -7,7 +7,7 @@ gen-ai-input-messages.json and gen-ai-output-messages.json of the conventions.  
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .. import ModelError
@@ -93,10 +93,6 @@ def error_type(error: BaseException) -> str:
     return error.kind if isinstance(error, ModelError) else type(error).__name__
 
 
-def _no_attributes(_: Event) -> dict[str, Any]:
-    return {}
-
-
 _ATTRIBUTES: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
     Retrying: (
         "agentkit.retry",
@@ -106,7 +102,7 @@ _ATTRIBUTES: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
         "agentkit.fallback",
         lambda event: {names.ERROR_TYPE: error_type(event.error), names.REQUEST_MODEL: event.model},
     ),
-    Throttled: ("agentkit.throttled", _no_attributes),
+    Throttled: ("agentkit.throttled", lambda _: {}),
     ToolRetried: (
         "agentkit.tool_retry",
         lambda event: {names.ERROR_TYPE: event.error.name, "agentkit.failures": event.failures},
@@ -122,7 +118,7 @@ _ATTRIBUTES: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
                        "agentkit.approved": event.decision is True or isinstance(event.decision, dict)},
     ),
     FinalRequest: ("agentkit.final_request", lambda event: {"agentkit.reason": event.reason}),
-    Compacted: ("agentkit.compacted", _no_attributes),
+    Compacted: ("agentkit.compacted", lambda _: {}),
     HandedOver: ("agentkit.handed_over", lambda event: {names.AGENT_NAME: event.name}),
 }  # fmt: skip
 """For each class of event: the name of the span's event, and its attributes."""
@@ -206,12 +202,10 @@ def _convert_part(part: Part) -> Part:
     return {"type": str(part.get("type", "blob")), "content": "(not recorded)"}
 
 
-def _plain(content: str | Sequence[Part]) -> Any:
-    return content if isinstance(content, str) else [_convert_part(part) for part in _items(content)]
-
-
-def _items(content: Iterable[Any]) -> Iterator[Part]:
-    return (part if isinstance(part, dict) else {"type": "text", "text": str(part)} for part in content)
+def _plain(content: str | Sequence[Any]) -> Any:
+    if isinstance(content, str):
+        return content
+    return [_convert_part(part if isinstance(part, dict) else {"type": "text", "text": str(part)}) for part in content]
 
 
 def _load(arguments: str) -> Any:

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -37,7 +37,6 @@ from ..extend import (
     Effect,
     EnclosingObserver,
     Flow,
-    Instrument,
     Model,
     ObservedRun,
     Reply,
@@ -106,19 +105,6 @@ class TracedModel:
         return replace(request, headers=headers) if headers else request
 
 
-class Recorder(Protocol):
-    """What the spans need of the telemetry's settings."""
-
-    content: bool
-    agent_name: str
-    agent_id: str
-    tracer: trace.Tracer
-
-    def record(self, metric: str, value: float, attributes: Attributes, context: Any = None) -> None:
-        """Add a value to a histogram."""
-        ...
-
-
 def model_attributes(operation: str, model: str, settings: Mapping[str, Any]) -> Attributes:
     """Return the attributes of an operation with a model: its provider, its name there, its address if that is set."""
     provider = names.name_provider(model)
@@ -157,7 +143,7 @@ class ChatSpan:
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: "Telemetry",
         effect: AskModel,
         parent: otel_context.Context,
         settings: Mapping[str, Any],
@@ -223,10 +209,9 @@ _conversations: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
 class RunSpans:
     """Listen to one run and open its spans; see `RunObserver`."""
 
-    def __init__(self, recorder: Recorder, instrument: Instrument, run: ObservedRun) -> None:
+    def __init__(self, recorder: "Telemetry", run: ObservedRun) -> None:
         self.policy = around(self._handle, (AskModel, CallTools))
         self._recorder = recorder
-        self._instrument = instrument
         self._observed = run
         self._parent = otel_context.get_current()
         self._run: OpenSpan | None = None
@@ -317,7 +302,7 @@ class RunSpans:
         def run() -> Any:
             if span := self._tools.get(bound.call.id):
                 otel_context.attach(span.context)
-                enclose([lambda: EnclosingObserver(self._instrument, self, bound.call.id)])
+                enclose([lambda: EnclosingObserver(self._recorder, self, bound.call.id)])
             return bound.run()
 
         return replace(bound, run=run)
@@ -456,7 +441,7 @@ class Telemetry:
 
     def observe(self, run: ObservedRun) -> RunSpans:
         """Return the listener and the policy of one run."""
-        return RunSpans(self, self, run)
+        return RunSpans(self, run)
 
     def record(self, metric: str, value: float, attributes: Attributes, context: Any = None) -> None:
         """Add a value to a histogram; `context` holds the span that it belongs to."""
