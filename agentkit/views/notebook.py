@@ -53,23 +53,6 @@ _cell_lock = threading.Lock()
 @contextmanager
 def show_in_cell(redraw_seconds: float = REDRAW_SECONDS) -> Iterator[Listener]:
     """Return a listener that shows a run in the current cell; outside a notebook it does nothing."""
-    with _draw(redraw_seconds) as listener:
-        yield listener
-
-
-@contextmanager
-def explain_interrupt(text: str) -> Iterator[None]:
-    """Let a kernel show `text` instead of a traceback if the block is interrupted or cancelled."""
-    try:
-        yield
-    except (KeyboardInterrupt, CancelledError) as error:
-        if find_kernel() is not None:  # IPython calls this method of an exception instead of printing a traceback
-            error.__dict__["_render_traceback_"] = lambda: [text]
-        raise
-
-
-@contextmanager
-def _draw(redraw_seconds: float) -> Iterator[Listener]:
     display = _find_display()
     if display is None or not _cell_lock.acquire(blocking=False):
         yield lambda _: None
@@ -93,6 +76,17 @@ def _draw(redraw_seconds: float) -> Iterator[Listener]:
             output.clear()
     finally:
         _cell_lock.release()
+
+
+@contextmanager
+def explain_interrupt(text: str) -> Iterator[None]:
+    """Let a kernel show `text` instead of a traceback if the block is interrupted or cancelled."""
+    try:
+        yield
+    except (KeyboardInterrupt, CancelledError) as error:
+        if find_kernel() is not None:  # IPython calls this method of an exception instead of printing a traceback
+            error.__dict__["_render_traceback_"] = lambda: [text]
+        raise
 
 
 class CellView:
