@@ -39,6 +39,7 @@ from .questions import (
     find_ask,
     make_offers,
     make_sample,
+    to_chat,
     to_input_responses,
     to_questions,
     was_repeated,
@@ -338,9 +339,7 @@ async def list_resources(client: Client) -> list[Resource]:
 
 def to_message(message: types.PromptMessage, label: Label | None) -> Message:
     """Return a message of a prompt in chat format, with a label if it has one; images and audio are content parts."""
-    shown = render_blocks([message.content])
-    content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
-    plain = {"role": message.role, "content": content}
+    plain = to_chat(message.role, [message.content])
     return plain if label is None else with_label(plain, label)
 
 

@@ -251,7 +251,7 @@ def make_sample(server: str, run: RunContext[Any] | None, limits: Limits | None)
         if params.tools or not params.messages:
             raise ToolError("expected messages without tools: the client offers no others")
         last = params.messages[-1]
-        messages = [_to_chat(message.role, message.content_as_list) for message in params.messages]
+        messages = [to_chat(message.role, message.content_as_list) for message in params.messages]
         if params.system_prompt:
             messages.insert(0, {"role": "system", "content": params.system_prompt})
         most = min(params.max_tokens, MAX_SAMPLED_TOKENS)
@@ -292,7 +292,8 @@ def reply(text: str) -> str:
     return text
 
 
-def _to_chat(role: str, blocks: Sequence[Any]) -> Message:
+def to_chat(role: str, blocks: Sequence[Any]) -> Message:
+    """Return a message in chat format; images and audio are content parts."""
     shown = render_blocks(blocks)
     content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
     return {"role": role, "content": content}

@@ -130,16 +130,17 @@ class RemoteTools:
         return self._build(tool, to_portable_name(f"{self._prefix}{name}"), effect, partial(invoke, name), egress=False)
 
     def _make_one(self, tool: types.Tool, name: str) -> JsonTool[..., Any]:
-        if self._locked is not None and (changes := self._compare(tool, self._locked[tool.name])):
-            return self._make_refused(tool.name, name, changes)
+        if self._locked is not None:
+            locked = self._locked[tool.name]
+            if changes := compare_tool(locked, describe_tools([tool])[tool.name]):
+                return self._make_refused(tool.name, name, locked, changes)
         effect = self._find_override(tool.name) or decide_effect(tool.annotations, self._trust)
         egress = True if tool.annotations is not None and tool.annotations.open_world_hint else None
         return self._build(tool, name, effect, partial(self._invoke, tool.name), egress=egress)
 
-    def _compare(self, tool: types.Tool, locked: Mapping[str, Any]) -> list[str]:
-        return compare_tool(locked, describe_tools([tool])[tool.name])
-
-    def _make_refused(self, own: str, name: str, changes: Sequence[str]) -> JsonTool[..., Any]:
+    def _make_refused(
+        self, own: str, name: str, locked: Mapping[str, Any], changes: Sequence[str]
+    ) -> JsonTool[..., Any]:
         """Return a tool as it was locked, whose calls fail with what has changed since."""
         text = (
             f"refused: the tool {own!r} of this server has changed since it was locked: {'; '.join(changes)}. "
@@ -150,8 +151,13 @@ class RemoteTools:
         async def refuse(_: dict[str, Any], __: Any) -> Any:
             raise ToolError(text)
 
-        assert self._locked is not None
-        return self._build(types.Tool(name=own, **_to_fields(self._locked[own])), name, "read", refuse)
+        shown = types.Tool(
+            name=own,
+            title=locked.get("title"),
+            description=locked.get("description"),
+            input_schema=locked.get("inputSchema", {"type": "object"}),
+        )
+        return self._build(shown, name, "read", refuse)
 
     def _build(
         self,
@@ -195,12 +201,6 @@ def _read_hints(hints: types.ToolAnnotations | None) -> ToolEffect:
     return "idempotent" if hints.idempotent_hint else DEFAULT_EFFECT
 
 
-def _to_fields(locked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the model reads of a locked tool."""
-    schema = locked.get("inputSchema", {"type": "object"})
-    return {"description": locked.get("description"), "title": locked.get("title"), "input_schema": schema}
-
-
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 """Media types of audio that chat completions accept, and their names there."""
 MAX_AUDIO_BYTES = 10_000_000
@@ -223,7 +223,8 @@ def read_result(result: types.CallToolResult) -> Any:
     texts = [*map(_render_block, result.content)]
     rest = [] if _repeat_items(texts, data) else [text for text in texts if not _repeats(text, data)]
     if not rest:
-        return StoredResult(data, RenderedResult(text)) if (text := _text_in(data)) else data
+        inside = _unwrap(data)
+        return StoredResult(data, RenderedResult(inside)) if isinstance(inside, str) and inside else data
     text = "\n".join([json.dumps(data, ensure_ascii=False, separators=(",", ":")), *rest])
     return StoredResult(data, RenderedResult(text, shown.images))
 
@@ -313,12 +314,6 @@ def _flatten(data: Any) -> Iterator[Any]:
         return
     for item in data:
         yield from _flatten(item)
-
-
-def _text_in(data: Any) -> str:
-    """Return the text that structured content consists of, under any name; "" for other content."""
-    inside = _unwrap(data)
-    return inside if isinstance(inside, str) else ""
 
 
 def _unwrap(data: Any) -> Any:

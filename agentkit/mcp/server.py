@@ -213,7 +213,8 @@ class ServedCall:
                 return _failure(str(error))
             asking = outcome.exception
             if not isinstance(asking, InputRequired):
-                return self._write(outcome)
+                tool = self._bound.tool
+                return to_call_result(outcome, None if tool is None else tool.schema("mcp").get("outputSchema"))
             forms = {each.id or ONLY_QUESTION: (mask(each.text), to_form(each.schema)) for each in asking.questions}
             asked = await self._ask(forms)
             if asked is None:
@@ -222,10 +223,6 @@ class ServedCall:
                 return asked
             if refused := self._take_answers(asking, asked):
                 return _failure(refused)
-
-    def _write(self, result: ToolResult) -> types.CallToolResult:
-        tool = self._bound.tool
-        return to_call_result(result, None if tool is None else tool.schema("mcp").get("outputSchema"))
 
     def _with_answers(self) -> BoundCall:
         """Return the call with the answers that it has so far."""
