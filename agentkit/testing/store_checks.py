@@ -3,9 +3,9 @@
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, TypeAlias
 
 from ..sessions.journal.store import ConversationBusy, JournalError, Lease, LeaseLost, RunFilter, Store
@@ -18,6 +18,7 @@ from ..sessions.records import (
     Record,
     RunBegun,
     RunConcluded,
+    RunEntry,
     RunReopened,
     StateWritten,
     StepBegun,
@@ -43,11 +44,8 @@ def check_store(make_store: MakeStore) -> None:
         AssertionError: A promise is broken; the message names it.
     """
     for check in CHECKS:
-        store = make_store()
-        try:
+        with closing(make_store()) as store:
             check(store, make_store)
-        finally:
-            store.close()
 
 
 def new_key() -> int:
@@ -70,8 +68,11 @@ def read(store: Store, key: int) -> Stored:
 
 def entries(store: Store, key: int) -> dict[str, tuple[Any, ...]]:
     """Return what the store lists of the runs of a conversation."""
-    listed = store.runs(RunFilter(conversations=[key]))
-    return {run.id: (run.query, run.first, run.last, run.begun, run.ended, run.status, run.outcome) for run in listed}
+    return _describe(store.runs(RunFilter(conversations=[key])))
+
+
+def _describe(runs: Iterable[RunEntry]) -> dict[str, tuple[Any, ...]]:
+    return {run.id: (run.query, run.first, run.last, run.begun, run.ended, run.status, run.outcome) for run in runs}
 
 
 @contextmanager
@@ -137,8 +138,7 @@ def check_records(store: Store, make_store: MakeStore) -> None:
         versions.add(store.version(key))
     promise(len(versions) > len(written) / 2, "the version of a conversation changes when a run writes")
     expected = fold(written)
-    other = make_store()
-    try:
+    with closing(make_store()) as other:
         for opened, where in ((store, ""), (other, " when the store is opened again")):
             found = read(opened, key)
             old = expected.conversation(key)
@@ -150,14 +150,9 @@ def check_records(store: Store, make_store: MakeStore) -> None:
             promise(new.tags == old.tags, f"the last tags are returned{where}")
             promise({**found.steps} == {**expected.steps}, f"the steps are returned, but for withdrawn ones{where}")
             promise(found.setups == expected.setups, f"the setups are returned{where}")
-            listed = {
-                run.id: (run.query, run.first, run.last, run.begun, run.ended, run.status, run.outcome)
-                for run in expected.runs.values()
-            }
+            listed = _describe(expected.runs.values())
             promise(entries(opened, key) == listed, f"runs are listed as they ended or were superseded{where}")
             promise(opened.count_messages(key) == len(old.bodies), f"the messages are counted{where}")
-    finally:
-        other.close()
     store.append([*written[:2]])
     promise(entries(store, key) == listed, "a write may be repeated")
     store.append([ConversationTitled("", key)])
@@ -211,8 +206,7 @@ def check_claims(store: Store, make_store: MakeStore) -> None:
     first = new_key()
     second = new_key()
     name = f"Ada {secrets.token_hex(4)}"
-    other = make_store()
-    try:
+    with closing(make_store()) as other:
         promise(store.claim_name(name, first) == first, "claim_name gives a free name to the conversation")
         promise(other.claim_name(name, second) == first, "claim_name returns the conversation that has the name")
         store.append([ConversationNamed(name, second)])
@@ -221,14 +215,11 @@ def check_claims(store: Store, make_store: MakeStore) -> None:
         store.append([TextStored("tea", '"Green."', second)])
         texts = fold(other.records(second, kinds=(TextStored,))).conversation(second).read_texts()
         promise(texts == {"tea": "Green."}, "a named conversation without runs keeps its texts")
-    finally:
-        other.close()
 
 
 def check_leases(store: Store, make_store: MakeStore) -> None:
     key = new_key()
-    other = make_store()
-    try:
+    with closing(make_store()) as other:
         lease = store.take(key)
         for opened in (store, other):
             promise(opened.holder(key), "holder names the process that has a lease")
@@ -242,16 +233,13 @@ def check_leases(store: Store, make_store: MakeStore) -> None:
         promise(not other.holder(key), "holder returns nothing for a conversation that is free")
         other.take(key).release()
         store.release(lease)
-    finally:
-        other.close()
 
 
 def check_lost_leases(store: Store, make_store: MakeStore) -> None:
     if store.lease_seconds is None:
         return
     key = new_key()
-    other = make_store()
-    try:
+    with closing(make_store()) as other:
         lease = _keep_for_a_while(store, other, key, store.lease_seconds)
         taken = _take_when_free(other, key, store.lease_seconds)
         with expect(LeaseLost, "nothing is written with a lease that another process has taken"):
@@ -262,8 +250,6 @@ def check_lost_leases(store: Store, make_store: MakeStore) -> None:
         store.release(lease)
         promise(store.holder(key), "the release of a lost lease does not end the lease of another process")
         taken.release()
-    finally:
-        other.close()
 
 
 def _keep_for_a_while(store: Store, other: Store, key: int, seconds: float) -> Lease:
@@ -341,9 +327,9 @@ def check_quotas(store: Store, make_store: MakeStore) -> None:
     if not hasattr(store, "reserve") and not hasattr(store, "settle"):
         return
     kept: Any = store
-    other: Any = make_store()
     account = secrets.token_hex(6)
-    try:
+    with closing(make_store()) as opened:
+        other: Any = opened
         promise(kept.reserve(account, "one", 0.0, (0.5, 2.0), 3.0) == 2.0, "a run sets aside what it wants")
         promise(other.reserve(account, "two", 0.0, (0.5, 2.0), 3.0) == 1.0, "another one gets what is left")
         promise(kept.reserve(account, "three", 0.0, (0.5, 2.0), 3.0) is None, "with less than the least there is None")
@@ -361,8 +347,6 @@ def check_quotas(store: Store, make_store: MakeStore) -> None:
 
         with ThreadPoolExecutor(THREADS) as pool:
             promise(sum(pool.map(use, range(THREADS))) == 5.0, "several threads set aside no more than there is")
-    finally:
-        other.close()
 
 
 def check_search(store: Store, make_store: MakeStore) -> None:
@@ -377,14 +361,12 @@ def check_search(store: Store, make_store: MakeStore) -> None:
     store.append(
         [run, MessageWritten(0, '{"role":"system","content":"Be brief."}', key), MessageWritten(1, message, key)]
     )
-    other: Any = make_store()
-    try:
-        for opened in (found, other):
+    with closing(make_store()) as other:
+        stores: tuple[Any, ...] = (found, other)
+        for opened in stores:
             hits = [(hit.conversation, hit.place) for hit in opened.search([rare[:-1], "bir"], 9)]
             promise(hits == [(key, 1)], "a message is found by beginnings of its words")
             promise(not opened.search([rare, "fish"], 9), "a message is found that has all words")
-    finally:
-        other.close()
     store.remove([*store.runs(RunFilter(conversations=[key]))])
     promise(not found.search([rare], 9), "removed messages are not found")
 
