@@ -101,7 +101,11 @@ def follow_reference(reference: str, root: JsonSchema) -> Any:
     """Return the target of a local reference (`#/$defs/Name`), or None."""
     node: Any = root
     for step in reference.split("/")[1:]:
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(node, list) and name.isdigit():
+            node = dict(enumerate(node)).get(int(name))
+        else:
+            node = node.get(name) if isinstance(node, dict) else None
     return node
 
 
@@ -331,15 +335,8 @@ def _iter_references(schema: JsonSchema) -> Iterator[str]:
 
 
 def _find_target(schema: JsonSchema, reference: str) -> JsonSchema:
-    node: Any = schema
-    first, *keys = reference.split("/")
-    for key in keys:
-        name = unquote(key).replace("~1", "/").replace("~0", "~")
-        if isinstance(node, list) and name.isdigit():
-            node = dict(enumerate(node)).get(int(name))
-        else:
-            node = node.get(name) if isinstance(node, dict) else None
-    if first != "#" or not isinstance(node, dict | bool):
+    node = follow_reference(reference, schema)
+    if reference.partition("/")[0] != "#" or not isinstance(node, dict | bool):
         raise DefinitionError(f"the schema refers to {reference!r}: only references within it (#/$defs/...) work")
     return node if isinstance(node, dict) else ({} if node else {"not": {}})
 
