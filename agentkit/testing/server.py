@@ -44,20 +44,14 @@ from .wires import Wire, drop_missing, find_wire
 
 __all__ = ["Invalid", "RequestChecker", "parse_body"]
 
-_CHECKS = {
-    "openai": openai.check,
-    "groq": openai.check_groq,
-    "responses": responses.check,
-    "anthropic": anthropic.check,
-    "gemini": gemini.check,
+_RULES = {
+    "openai": (openai.check, openai.remember),
+    "groq": (openai.check_groq, openai.remember),
+    "responses": (responses.check, responses.remember),
+    "anthropic": (anthropic.check, anthropic.remember),
+    "gemini": (gemini.check, gemini.remember),
 }
-_REMEMBERS = {
-    "openai": openai.remember,
-    "groq": openai.remember,
-    "responses": responses.remember,
-    "anthropic": anthropic.remember,
-    "gemini": gemini.remember,
-}
+"""For each wire format: what checks a request, and what stores the parts of a reply."""
 
 
 class RequestChecker:
@@ -72,15 +66,15 @@ class RequestChecker:
     def check(self, wire: str, body: Json) -> None:
         """Raise `Invalid` if the provider would refuse the request."""
         try:
-            if wire in _CHECKS:
-                _CHECKS[wire](body, self._issued)
+            if wire in _RULES:
+                _RULES[wire][0](body, self._issued)
         except (AttributeError, KeyError, IndexError, TypeError) as error:
             raise Invalid(f"The request does not have the documented form: {type(error).__name__}: {error}") from error
 
     def remember(self, wire: str, reply: Json) -> None:
         """Store the parts of a whole reply, in the provider's format, that must come back."""
-        if wire in _REMEMBERS:
-            _REMEMBERS[wire](reply, self._issued)
+        if wire in _RULES:
+            _RULES[wire][1](reply, self._issued)
 
 
 ScriptedReply: TypeAlias = str | int | Json | Callable[[Json], Any]
