@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 import agentkit
 
 from .models import EXAMPLES
+from .output import usage_errors
 from .targets import AGENT, FILE, JOURNAL_PLACE, MCP, TOOLS, load_agent, load_tools
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -85,10 +86,8 @@ def build_agent(
     person = agentkit.extend.Person(read) if read else None
     if agent is not None:
         return _take_agent(agent, person, settings)
-    try:
+    with usage_errors():
         return agentkit.JsonAgent(load_tools(targets, configs), approve=person, on_question=person, **settings)
-    except agentkit.DefinitionError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _take_agent(target: str, person: Any, settings: Mapping[str, Any]) -> "agentkit.JsonAgent[Any]":
@@ -103,15 +102,6 @@ def _take_agent(target: str, person: Any, settings: Mapping[str, Any]) -> "agent
     if (journal := settings.get("journal")) is not None:
         agent.journal = journal
     return agent
-
-
-def choose_agent(target: str | None, *, agent: str | None = None, **settings: Any) -> "agentkit.JsonAgent[Any]":
-    """Return the agent that `target` or --agent names, or the one that the options describe.
-
-    Raises:
-        click.UsageError: There are a target and options, or one of them is invalid.
-    """
-    return build_agent(**settings, agent=target or agent)
 
 
 def load_session(file: Path | None) -> "agentkit.Session":

@@ -143,7 +143,6 @@ if sys.platform != "win32":
 
 SEQUENCE_SECONDS = 0.05
 """The time within which the rest of a key's sequence follows its escape character; alone it is the Escape key."""
-_MAX_BYTES = 65_536
 _ESCAPE = b"\x1b"
 _SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")
 
@@ -224,7 +223,7 @@ class EscapeKey:
         try:
             if not select.select([sys.stdin], [], [], SEQUENCE_SECONDS)[0]:
                 return True
-            os.read(sys.stdin.fileno(), _MAX_BYTES)
+            os.read(sys.stdin.fileno(), MAX_TYPED_BYTES)
             return False
         finally:
             termios.tcsetattr(sys.stdin, termios.TCSANOW, mode)
@@ -269,14 +268,14 @@ class EscapeKey:
                 ready, _, _ = select.select([keyboard, awaited], [], [])
                 if awaited in ready:
                     return
-                data = os.read(keyboard, _MAX_BYTES)
+                data = os.read(keyboard, MAX_TYPED_BYTES)
                 if not data:
                     return
                 while data.endswith(_ESCAPE):
                     if not select.select([keyboard], [], [], SEQUENCE_SECONDS)[0]:
                         self._stop()
                         break
-                    data += os.read(keyboard, _MAX_BYTES)
+                    data += os.read(keyboard, MAX_TYPED_BYTES)
                 self._typed += data
         except OSError:  # the terminal is gone
             return

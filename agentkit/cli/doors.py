@@ -19,8 +19,8 @@ import click
 
 import agentkit
 
-from .agents import agent_options, choose_agent
-from .output import dump_json, exit_code, make_view, print_answer, print_error, print_note
+from .agents import agent_options, build_agent
+from .output import dump_json, exit_code, make_view, print_answer, print_error, print_note, usage_errors
 from .targets import TOOLS, load_agent, load_targets
 from .tools import print_findings, print_tools
 
@@ -28,17 +28,14 @@ from .tools import print_findings, print_tools
 @click.command("acp")
 @click.argument("target", required=False)
 @agent_options
-def acp_command(target: str | None, journal: Path | None, **settings: Any) -> None:
+def acp_command(target: str | None, agent: str | None, journal: Path | None, **settings: Any) -> None:
     """Speak ACP, the Agent Client Protocol, on standard input and output; an editor starts this command.
 
     TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
     sessions are kept, and the editor can open them again.  The agent also has the tools of the editor's MCP servers.
     """
-    agentkit.acp.serve(choose_agent(target, journal=journal, **settings), journal=journal, connect=_connect)
-
-
-def _connect(**server: Any) -> Any:
-    return agentkit.mcp.MCPServer(**server)
+    served = build_agent(**settings, agent=target or agent, journal=journal)
+    agentkit.acp.serve(served, journal=journal, connect=lambda **server: agentkit.mcp.MCPServer(**server))
 
 
 @click.command("web")
@@ -59,6 +56,7 @@ def _connect(**server: Any) -> Any:
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in the browser.")
 def web_command(
     target: str | None,
+    agent: str | None,
     journal: Path | None,
     port: int,
     token: str,
@@ -74,16 +72,16 @@ def web_command(
     conversations are kept, and a run that was interrupted with the server can continue.  With --host other machines
     reach the page; anyone with the printed address can use the agent.
     """
-    agent = choose_agent(target, journal=journal, **settings)
+    served = build_agent(**settings, agent=target or agent, journal=journal)
 
     def announce(address: str) -> None:
         click.echo(f"open {address}", err=True)  # not masked: the token is what the person needs
         if opens:
             webbrowser.open(address)
 
-    try:
+    with usage_errors():
         agentkit.web.serve(
-            agent,
+            served,
             port=port,
             journal=journal,
             token=token,
@@ -92,8 +90,6 @@ def web_command(
             hosts=hosts,
             root_path=root_path,
         )
-    except agentkit.DefinitionError as error:
-        raise click.UsageError(str(error)) from error
 
 
 DB_HELP = "The database: postgresql://USER@HOST/DATABASE, or on one machine sqlite:///runs.db."
@@ -249,7 +245,7 @@ def serve_command(targets: Sequence[str], address: str | None, name: str, hosts:
     other machines can reach needs a token of at least 16 characters in the variable AGENTKIT_MCP_TOKEN.
     """
     tools = load_targets(targets)
-    try:
+    with usage_errors(ImportError):
         if address is None:
             agentkit.mcp.serve(tools, name=name)
             return
@@ -257,18 +253,14 @@ def serve_command(targets: Sequence[str], address: str | None, name: str, hosts:
         token = os.environ.get(TOKEN_VARIABLE, "")
         print_note(f"serving {len(tools)} tools at http://{host}:{port}/mcp; Ctrl-C stops")
         agentkit.mcp.serve(tools, http=True, host=host, port=port, hosts=hosts, token=token, name=name)
-    except (ImportError, agentkit.DefinitionError) as error:
-        raise click.UsageError(str(error)) from error
 
 
 @mcp_command.command("inspect")
 @click.argument("server", metavar="COMMAND_OR_URL")
 def inspect_command(server: str) -> None:
     """Print what a server offers: its tools with their effects, what they cost in a request, and what lint says."""
-    try:
+    with usage_errors(ImportError):
         opened = _server_of(server) if server.startswith(("http://", "https://")) else agentkit.mcp.MCPServer(server)
-    except (ImportError, agentkit.DefinitionError) as error:
-        raise click.UsageError(str(error)) from error
     with agentkit.extend.opened_toolsets([opened]):
         tools = [*opened.tools.values()]
         print_tools(opened.tools)
@@ -279,10 +271,8 @@ def inspect_command(server: str) -> None:
 @click.argument("url")
 def login_command(url: str) -> None:
     """Log in at the server URL in the browser; servers with `"auth": "oauth"` use the stored tokens."""
-    try:
+    with usage_errors(ImportError):
         login = agentkit.mcp.login
-    except ImportError as error:
-        raise click.UsageError(str(error)) from error
     login(url)
     print_note(f"you are logged in at {url}")
 

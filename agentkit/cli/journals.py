@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +23,9 @@ from click.core import ParameterSource
 import agentkit
 
 from ..extend import MAX_NOTE_CHARS, JournalNotes, SavedNote, escape_unprintable, mask, parse_json
-from .agents import Command, agent_options, build_agent
-from .output import dump_json, follow, make_view, print_answer, print_note, print_run_lines
+from .agents import agent_options, build_agent
+from .output import dump_json, follow, make_view, print_answer, print_note
 from .targets import AGENT, EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
-
-_OPTIONS = (
-    click.option("--state", default="", help="List only submitted runs in this state: queued, running, paused ..."),
-    click.option("--retry", is_flag=True, help="Submit the run again that failed, was stopped or is dead."),
-    click.option("--cancel", is_flag=True, help="Cancel the submitted run."),
-)
-
-
-def queue_options(command: Command) -> Command:
-    """Add the options that are about submitted runs."""
-    return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
 
 
 def manage_runs(
@@ -135,13 +123,13 @@ def show_command(
     if journal is None and str(file) != "-" and not file.exists():
         journal = os.environ.get("AGENTKIT_DB") or None
     try:
-        data = _read(file) if journal is None else _read_run(str(file), journal)
+        data = _read(file) if journal is None else agentkit.journal.show(str(file), store=journal).as_dict()
         lines = [*agentkit.extend.render_result_data(data)]
         text = "" if page is None else _render_page(data, other)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         raise _refuse(file) from None
     if page is None:
-        print_run_lines(lines)
+        agentkit.extend.print_lines(lines)
         return
     if str(page) == "-":
         click.echo(text, nl=False)
@@ -195,10 +183,6 @@ def _read(file: Path) -> dict[str, Any]:
         return dict(agentkit.extend.read_saved(content))
     finished = [line for line in content.splitlines() if line.startswith(b'{"event": "RunFinished"')]
     return dict(json.loads(finished[-1])["result"])
-
-
-def _read_run(run_id: str, journal: Path | str) -> dict[str, Any]:
-    return agentkit.journal.show(run_id, store=journal).as_dict()
 
 
 @click.command("replay", cls=AgentCommand)
@@ -414,7 +398,9 @@ def _find_conversation(session: str, journal: Path | str) -> int:
 @click.option("--html", type=FILE, help="Write the run as a page.")
 @click.option("--json", is_flag=True, help="Print the list, the run or the sums as JSON.")
 @click.option("--sum", is_flag=True, help="Print what all runs cost, by user, by tool and by model.")
-@queue_options
+@click.option("--state", default="", help="List only submitted runs in this state: queued, running, paused ...")
+@click.option("--retry", is_flag=True, help="Submit the run again that failed, was stopped or is dead.")
+@click.option("--cancel", is_flag=True, help="Cancel the submitted run.")
 @click.option("--export", type=FILE, help="Write the run into a file for agentkit replay and show.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
 @click.option(
@@ -456,7 +442,7 @@ def runs_command(run_id: str | None, journal: Path | str, limit: int | None, **o
         if options["json"]:
             click.echo(dump_json(data, indent=2))
         else:
-            print_run_lines(agentkit.extend.render_result_data(data))
+            agentkit.extend.print_lines(agentkit.extend.render_result_data(data))
     elif options["json"]:
         listed = [
             {name: getattr(run, name) for name in LISTED_FIELDS} for run in agentkit.journal.runs(journal, limit=limit)

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,11 +34,6 @@ def print_answer(text: str) -> None:
         agentkit.extend.print_markdown(text)
     else:
         print_text(text)
-
-
-def print_run_lines(lines: Iterable[Any]) -> None:
-    """Print the lines of a run, as `agentkit.extend.render_result_data` makes them."""
-    agentkit.extend.print_lines(lines)
 
 
 def dump_json(value: Any, indent: int | None = None) -> str:
@@ -71,6 +66,15 @@ def write_warnings_plainly() -> Iterator[None]:
         yield
     finally:
         warnings.formatwarning = before
+
+
+@contextmanager
+def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
+    """Raise a `DefinitionError` in the block, and errors of other kinds, as wrong usage of the command."""
+    try:
+        yield
+    except (agentkit.DefinitionError, *kinds) as error:
+        raise click.UsageError(str(error)) from error
 
 
 def print_error(error: BaseException) -> None:

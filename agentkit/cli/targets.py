@@ -6,7 +6,6 @@ as tools needs the consent of the person, once per folder.  `--mcp FILE` adds th
 
 import importlib
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,10 +26,11 @@ from ..extend import (
     ask_terminal,
     escape_unprintable,
     import_file,
-    open_private,
     read_file,
     suggest,
+    write_atomically,
 )
+from .output import usage_errors
 from .pyproject import PYPROJECT
 
 
@@ -51,7 +51,9 @@ def require_trust(file: Path, targets: Sequence[str], ask: Callable[[str], str] 
             raise click.UsageError(
                 f"{place}: its tools are not allowed: {names}. Allow them at a terminal, or name them with --tools."
             )
-        _write_trusted({**trusted, folder: sorted({*allowed, *targets})})
+        trusted[folder] = sorted({*allowed, *targets})
+        _trusted_file().parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_trusted_file(), json.dumps(trusted, indent=2).encode())
     if folder not in sys.path:
         sys.path.append(folder)
 
@@ -67,15 +69,6 @@ def _read_trusted() -> dict[str, Any]:
         return {folder: list(map(str, targets)) for folder, targets in data.items()}
     except (OSError, ValueError, RecursionError, AttributeError, TypeError):
         return {}
-
-
-def _write_trusted(trusted: dict[str, Any]) -> None:
-    file = _trusted_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}.part")
-    with open_private(part, encoding="utf-8") as opened:
-        json.dump(trusted, opened, indent=2)
-    os.replace(part, file)
 
 
 def check_trust(context: click.Context, parameter: click.Parameter, targets: Sequence[str]) -> Sequence[str]:
@@ -172,10 +165,8 @@ BUNDLED = ("agentkit_tools:ALL_TOOLS",)
 
 def load_registry(targets: Sequence[str]) -> "agentkit.ToolRegistry":
     """Return the tools of all targets, or the bundled ones; raise `click.UsageError` if a target is invalid."""
-    try:
+    with usage_errors():
         return agentkit.ToolRegistry(agentkit.extend.split_toolsets(list_tools(load_targets(targets)))[0])
-    except agentkit.DefinitionError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def load_targets(targets: Sequence[str]) -> list[Any]:
@@ -273,10 +264,8 @@ def load_servers(configs: Sequence[str], **settings: Any) -> list[Any]:
     """Return the servers of configuration files; raise `click.UsageError` if one is invalid or the SDK is missing."""
     if not configs:
         return []
-    try:
+    with usage_errors(ImportError):
         return [server for config in configs for server in agentkit.mcp.MCPServer.from_config(config, **settings)]
-    except (ImportError, agentkit.DefinitionError) as error:
-        raise click.UsageError(str(error)) from error
 
 
 def load_tools(targets: Sequence[str], configs: Sequence[str]) -> list[Any]:
@@ -305,10 +294,8 @@ ATTACH = click.option(
 
 def read_attachments(files: Iterable[Path]) -> list[ContentPart]:
     """Return the files as parts of a query; raise `click.UsageError` for one that cannot be read or sent."""
-    try:
+    with usage_errors(OSError):
         return [read_file(file) for file in files]
-    except (agentkit.DefinitionError, OSError) as error:
-        raise click.UsageError(str(error)) from error
 
 
 def join_query(question: str, parts: list[ContentPart]) -> Query | None:

@@ -12,7 +12,7 @@ import click
 import agentkit
 
 from ..extend import format_value
-from .output import print_text
+from .output import print_text, usage_errors
 from .targets import (
     EXISTING_FILE,
     FILE,
@@ -40,7 +40,9 @@ _OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes in
 def tools_command(targets: Sequence[str], configs: Sequence[str], as_json: bool, openapi: Path | None) -> None:
     """List the tools: name, parameters, description."""
     if openapi:
-        print_tools(_load_openapi(openapi), as_json=as_json)
+        with usage_errors():
+            listed = agentkit.ToolRegistry.from_openapi(openapi, base_url="https://localhost")  # no request is sent
+        print_tools(listed, as_json=as_json)
         return
     with open_registry(targets, configs) as registry:
         print_tools(registry, as_json=as_json)
@@ -98,14 +100,12 @@ def schema_command(
     registry = load_registry(targets)
     if name not in registry:
         raise click.UsageError(f"there is no tool {name!r}; there are: {', '.join(registry)}")
-    try:
+    with usage_errors():
         if losses:
             for loss in registry[name].losses(dialect):
                 print_text(f"{loss.path} {loss.keyword} {format_value(loss.value, 80)}: {loss.moved_to}")
         else:
             _print_json(registry[name].schema(dialect, references=references))
-    except agentkit.DefinitionError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def print_findings(findings: Sequence[Any], costs: Mapping[str, int]) -> None:
@@ -184,30 +184,27 @@ def lock_command(
 def _lock_servers(config: Path, file: Path | None, *, check: bool) -> None:
     servers = load_servers([str(config)], lock=False)
     file = file or agentkit.mcp.lock.lock_path(config)
-    try:
+    with usage_errors(OSError):
         locked = agentkit.mcp.lock.read_servers(file) if check else {}
         current = agentkit.mcp.lock.lock_servers(servers)
         if not check:
             file.write_text(agentkit.mcp.lock.format_servers(current), encoding="utf-8")
             print_text(f"{file}: {sum(map(len, current.values()))} tools of {len(current)} servers")
             return
-    except (OSError, agentkit.DefinitionError) as error:
-        raise click.UsageError(str(error)) from error
-    changes = agentkit.mcp.lock.compare_servers(locked, current)
-    for change in changes:
-        print_text(change)
-    sys.exit(bool(changes))
+    _exit_changed(agentkit.mcp.lock.compare_servers(locked, current))
 
 
 def _lock_skills(folders: Sequence[Path], file: Path | None, *, check: bool) -> None:
-    try:
+    with usage_errors(OSError):
         skills = agentkit.Skills(*folders, lock=False)
         if not check:
             print_text(f"{skills.write_lock(file)}: {len(skills.skills)} skills")
             return
         changes = skills.find_changes(file)
-    except (OSError, agentkit.DefinitionError) as error:
-        raise click.UsageError(str(error)) from error
+    _exit_changed(changes)
+
+
+def _exit_changed(changes: Sequence[str]) -> None:
     for change in changes:
         print_text(change)
     sys.exit(bool(changes))
@@ -229,13 +226,6 @@ def _describe_safety(tool: "agentkit.JsonTool[..., Any]") -> str:
         listed = agentkit.extend.list_roles(tool).items()
         notes += [f"{name}: {role}" for name, role in listed if is_declared or role == "destination"]
     return "; ".join(notes)
-
-
-def _load_openapi(file: Path) -> "agentkit.ToolRegistry":
-    try:
-        return agentkit.ToolRegistry.from_openapi(file, base_url="https://localhost")  # no request is sent
-    except agentkit.DefinitionError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _print_json(value: Any) -> None:
