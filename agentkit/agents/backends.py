@@ -5,7 +5,7 @@ import math
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -13,6 +13,7 @@ from ..core.errors import DefinitionError, ModelError, suggest
 from ..core.host import find_kernel
 from ..core.masking import MaskedDict
 from ..core.messages import Message, calls_of, text_of
+from ..core.values import frozen
 from ..engine.history.size import IMAGE_CHARACTERS
 from ..engine.model import Model, Request
 from ..models.litellm.importing import begin_import
@@ -284,7 +285,7 @@ def _provider(name: str) -> str:
     return name.partition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenCount:
     """The tokens of the first request of a run, by what they are for.
 

@@ -4,12 +4,13 @@ The other agent continues the conversation under its own instruction, with its o
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..core.errors import DefinitionError, RunError
 from ..core.flow import Emit, Flow, Policy, around, ask
 from ..core.messages import Label
+from ..core.values import frozen
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
 from ..schemas import check_name
@@ -25,7 +26,7 @@ MAX_HANDOFFS = 10
 """Hand-offs of a run; after that the current agent must answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HandOff:
     """The value of a transfer call: the name of the next agent, and the reason."""
 

@@ -6,13 +6,13 @@ that of the run whose tool runs the agent, the default of the process.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ..core.context import enclosing
 from ..core.errors import DefinitionError
 from ..core.flow import Event, Policy
 from ..core.lazy_names import open_door
+from ..core.values import frozen
 from ..sessions.session import Session
 
 TELEMETRY_VARIABLE = "AGENTKIT_TELEMETRY"
@@ -20,7 +20,7 @@ _ON = ("1", "true", "yes", "on")
 _OFF = ("", "0", "false", "no", "off")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObservedRun:
     """A run as an instrument gets it, before its first event.
 
@@ -58,7 +58,7 @@ class Instrument(Protocol):
     def observe(self, run: ObservedRun) -> RunObserver: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnclosingObserver:
     """What observes the run whose tool is executing, and the id of the tool's call."""
 

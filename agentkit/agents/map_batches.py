@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from ..core.background import run_in_thread
 from ..core.errors import DefinitionError, InnerPaused
 from ..core.parts import Query
+from ..core.values import frozen
 from ..engine.result import Result
 from ..models.litellm.batch_forms import BATCH_LINES
 from ..sessions.journal.connections import opened_store
@@ -47,7 +48,7 @@ ID_CHARS = 12
 """Characters of a digest in the id of a map."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(slots=False, kw_only=True)
 class Batch:
     """How `agent.map(queries, batch=...)` uses the provider's batches.
 

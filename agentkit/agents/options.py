@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, TypeAlias, TypedDict
 
 from ..core.ask_person import PersonAnswer
@@ -13,6 +13,7 @@ from ..core.flow import Listener, Policy
 from ..core.messages import USER, Label, Message, ToolCall, user, with_label
 from ..core.parts import Query, read_query
 from ..core.portable import to_valid_text
+from ..core.values import frozen
 from ..engine.model import Model
 from ..policies.limits import Limits, find_limit
 from ..policies.pending import Decision, Given, StoredDecision, join_given
@@ -37,7 +38,7 @@ Approved: TypeAlias = Mapping[str, _Decided] | Mapping[ToolCall, _Decided] | Non
 ModelChoice: TypeAlias = str | Model | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRequest:
     """How one run is made: its session and its options; what it is asked travels beside it.
 
@@ -182,7 +183,7 @@ def make_request(agent: Agent, how: RunOptions, *, stream: bool = False) -> RunR
     return RunRequest(session, stream=stream, journal=journal, settings=_settings_of(how), **given)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserQuery:
     """What a run is asked: the query as a text, and as the user message with its label."""
 

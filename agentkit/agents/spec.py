@@ -32,6 +32,7 @@ from ..core.errors import DefinitionError, RunError, check_takes
 from ..core.flow import Listener, Policy
 from ..core.masking import MaskedDict, mask, mask_exception, masked_repr
 from ..core.messages import Message
+from ..core.values import frozen
 from ..engine.model import Model
 from ..extensions.tool_search import ToolSearch
 from ..policies.answer_checks import Check, check_arity
@@ -191,7 +192,7 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
 """For each setting: a check of its value, and the description of valid values."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Settings:
     """The settings of an agent's runs; the docstring of `JsonAgent` describes them."""
 
@@ -224,7 +225,7 @@ class Settings:
             _check_selector("quota owner", self.quota.owner)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class AgentSpec:
     """The specification of an agent; the docstring of `JsonAgent` describes what is a parameter there.
 

@@ -71,9 +71,10 @@ def write_warnings_plainly() -> Iterator[None]:
 @contextmanager
 def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
     """Raise a `DefinitionError` in the block, and errors of other kinds, as wrong usage of the command."""
+    wrong: tuple[type[Exception], ...] = (agentkit.DefinitionError, *kinds)
     try:
         yield
-    except (agentkit.DefinitionError, *kinds) as error:
+    except wrong as error:
         raise click.UsageError(str(error)) from error
 
 

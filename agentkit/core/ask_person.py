@@ -12,7 +12,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Any, Literal, TypeAlias
@@ -24,12 +23,13 @@ from .messages import ToolCall
 from .pending import Pending, Question, escape_unprintable
 from .portable import parse_json
 from .threads import is_cancelled
+from .values import frozen
 
 Scope: TypeAlias = Literal["call", "values", "recipients"]
 """What a person allows: this call; also later calls of the tool with the same values, or to the same recipients."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PersonAnswer:
     """The decision of a person about one call, and what it holds for."""
 
@@ -189,7 +189,7 @@ _POLL_SECONDS = 0.2
 """How often a waiting prompt checks whether its run was cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Person:
     """Ask a person whether a call may be made, or a question of a tool.
 

@@ -20,6 +20,7 @@ from .errors import DefinitionError
 from .flow import Event, Policy
 from .messages import CallOrigin, Label, Message, ToolCall, Usage, user, with_label
 from .pending import Answers, CallQuestions
+from .values import frozen
 
 T = TypeVar("T")
 Make = Callable[[], Any]
@@ -63,7 +64,7 @@ def enclosed(makers: Iterable[Make]) -> Iterator[None]:
 Deps = TypeVar("Deps")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress(Event):
     """A tool reports progress through `RunContext.emit`; `call` is its call, `value` what it reports."""
 
@@ -71,7 +72,7 @@ class Progress(Event):
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanStep:
     """A step of a plan."""
 
@@ -79,14 +80,14 @@ class PlanStep:
     done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanChanged(Event):
     """The model wrote its plan anew, or ticked steps off; `steps` is the whole plan."""
 
     steps: tuple[PlanStep, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentPath:
     """The names of the agents inside tools that the enclosed code runs in, outermost first."""
 
@@ -105,7 +106,7 @@ class Channel:
             send(event)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RunContext(Generic[Deps]):
     """The run that calls a tool; a parameter of this type, under any name, is filled by the agent.
 

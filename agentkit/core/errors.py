@@ -23,7 +23,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import wraps
 from importlib.util import find_spec
@@ -34,6 +34,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from .messages import Message, ToolCall, Usage
 from .pending import WAITS_TITLE, Pending, Question, describe_pause, hint_at_answers, list_waiting, suggest_answers
+from .values import frozen
 
 if sys.version_info >= (3, 14):
     from annotationlib import Format
@@ -220,7 +221,7 @@ DENIED = "Denied"
 """The name in the `ExceptionInfo` of a call that was not allowed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExceptionInfo:
     """What the model reads of a failed call: an unknown tool, invalid arguments, or an exception of the tool.
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from operator import methodcaller
 from queue import Empty, SimpleQueue
@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from .errors import DefinitionError
 from .threads import on_cancel
+from .values import frozen
 
 T = TypeVar("T")
 Wish = TypeVar("Wish")
@@ -38,7 +39,7 @@ Kinds: TypeAlias = type | tuple[type, ...] | None
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hooks:
     """A handler of plain functions, for a policy that passes most effects on: no generator runs for these.
 
@@ -308,7 +309,7 @@ class WarningEvent(Event):
         return "WARNING"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Done(Generic[T]):
     """The outcome, as the last item of an asynchronous stream of events: an async generator cannot return a value."""
 
@@ -408,7 +409,7 @@ def apply_policies(flow: Flow[T], policies: tuple[Policy, ...]) -> Flow[T]:
     return flow
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Emit:
     """The effect that passes an event to the listeners."""
 
@@ -422,7 +423,7 @@ class Emit:
         yield Done(None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sleep:
     """The effect that waits for some seconds."""
 

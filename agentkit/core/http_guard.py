@@ -8,11 +8,12 @@ import inspect
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qs
 
 from .errors import DefinitionError
+from .values import frozen
 
 AsgiMessage: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
@@ -60,7 +61,7 @@ async def call_with_request(function: OfRequest, request: Any) -> Any:
     return await found if inspect.isawaitable(found) else found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """ASGI middleware that refuses what the clients of a door would not send.
 

@@ -18,11 +18,13 @@ import string
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+
+from .values import frozen
 
 MIN_ENCODED_BYTES = 6
 """The fewest bytes of a secret that is masked in base64 and hexadecimal digits too; shorter ones occur by chance."""
@@ -196,7 +198,7 @@ def masked_repr(value: Any) -> str:
     return mask(f"{type(value).__qualname__}({', '.join(shown)})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Secrets:
     """The known secrets.
 

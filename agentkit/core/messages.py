@@ -18,11 +18,12 @@ import random
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from .portable import find_flaw, to_json_value
+from .values import frozen
 
 Integrity: TypeAlias = Literal["untrusted", "trusted", "user", "developer"]
 """Who wrote a text, from the least to the most trusted: anyone, a trusted tool, the user, the developer."""
@@ -32,7 +33,7 @@ _STORED_KEEPER = re.compile(r"what ([\w-]+) keeps")
 """How labels were stored that had no field `kept`: the tool was one of the sources, in this phrase."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """What is known about the origin of a text.
 
@@ -198,12 +199,12 @@ class CallOrigin:
         return replace(label, kept=(*label.kept, self.keeper)) if self.keeper not in ("", *label.kept) else label
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Destination:
     """The parameter says where something goes, an address or a path, say; an untrusted value here needs a decision."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Content:
     """The parameter is the content that goes to the call's destination: a text, a title.
 
@@ -211,7 +212,7 @@ class Content:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plain:
     """The parameter is neither a destination nor content: an amount, a date, a choice."""
 
@@ -275,7 +276,7 @@ def change_delimited(text: str, change: Callable[[str], str]) -> str:
     return f"{parts.before}{parts.head}{change(parts.inside)}{parts.end}{parts.after}" if parts else change(text)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Parts:
     """A partly delimited text: the opening mark with its head, the inside, the end mark, and the surroundings."""
 
@@ -302,7 +303,7 @@ which a model that is known to call tools ended its turn) are for agentkit alone
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReferencedValue:
     """A value of others that a call refers to: its place in the arguments, the reference, the value and its source."""
 
@@ -312,7 +313,7 @@ class ReferencedValue:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A tool call of the model.
 
@@ -332,7 +333,7 @@ class ToolCall:
     references: tuple[ReferencedValue, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """What requests used: counts of requests and tokens, and `cost` in dollars (None where a price is unknown).
 
@@ -362,7 +363,7 @@ class Usage:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts as a JSON object."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
 
 def system(text: str) -> Message:

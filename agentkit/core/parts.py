@@ -3,7 +3,6 @@
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias
 from pydantic_core import CoreSchema, core_schema
 
 from .errors import DefinitionError
+from .values import frozen
 
 Part: TypeAlias = dict[str, Any]
 """A content part as OpenAI's Chat Completions accept it (`{"type": "text" | "image_url" | "file" | "input_audio"}`)."""
@@ -39,7 +39,7 @@ def detect_media_type(content: bytes) -> str:
     return next((kind for magic, kind in _MAGIC if content.startswith(magic)), "")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class ContentPart:
     """A part of a query or of a tool's result; make an `Image`, `Document` or `Audio` with `from_path` and the like.
 

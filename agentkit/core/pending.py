@@ -14,11 +14,12 @@ from typing import Any
 from .masking import mask, mask_data
 from .messages import ReferencedValue, ToolCall
 from .portable import parse_json, to_canonical_text
+from .values import frozen
 
 TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """A question of a tool.
 
@@ -39,7 +40,7 @@ class Question:
     is_for_person: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answers:
     """The answers with which a call runs again: their values by `Question.id`, and the state of the call."""
 
@@ -73,7 +74,7 @@ class InputRequired(Exception):
         self.state = state
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiveRespondent:
     """Answers the questions of a call that cannot wait: the run continues only with the answer.
 
@@ -127,7 +128,7 @@ _DECIDE = "Decide and continue (True allows a call, a text refuses it with that 
 _ANSWER = "Answer and continue:"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UntrustedValue:
     """A value of a call that comes neither from the user nor from a trusted tool, or that its recipient may not read.
 
@@ -145,7 +146,7 @@ class UntrustedValue:
     readers: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pending:
     """An input of a person that a paused run waits for.
 

@@ -18,7 +18,6 @@ The rules of the loop, which does no I/O:
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..core.context import RunContext
@@ -36,6 +35,7 @@ from ..core.messages import (
     tool_message,
     user,
 )
+from ..core.values import frozen
 from ..tools.execution.call import ANSWER_RESULT, BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry
@@ -48,7 +48,7 @@ ANSWERED_ALREADY = "Not run: the answer was given already."
 REMINDER = "Go on by calling a tool. When the task is done, or cannot be done, call final_answer with the answer."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """The answer of a run, and what gave it: "answer" for the answer tool, "text" for a plain reply."""
 

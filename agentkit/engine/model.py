@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pydantic_core import from_json
@@ -18,13 +18,14 @@ from ..core.flow import Done, Event
 from ..core.masking import mask, mask_exception
 from ..core.messages import Message, Usage
 from ..core.portable import split_words
+from ..core.values import frozen
 from ..schemas import JsonSchema, ModelSchema
 from ..tools.final_answer import ANSWER_KEY
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """One request to a model.
 
@@ -50,7 +51,7 @@ class Request:
     reply_schema: JsonSchema | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """A model's reply.
 
@@ -69,7 +70,7 @@ class Reply:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextDelta(Event):
     """A piece of the reply's text."""
 
@@ -78,7 +79,7 @@ class TextDelta(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThinkingDelta(Event):
     """A piece of the reasoning that precedes the reply."""
 
@@ -87,7 +88,7 @@ class ThinkingDelta(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCallDelta(Event):
     """A piece of a tool call: the index of the call in the reply, its name so far, a piece of its arguments."""
 
@@ -141,7 +142,7 @@ class Model(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelAsked(Event):
     """A request is sent to a model."""
 
@@ -149,7 +150,7 @@ class ModelAsked(Event):
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelReplied(Event):
     """A reply is complete."""
 
@@ -160,7 +161,7 @@ MAX_NOTICED_CHARS = 200
 """Characters of the arguments of a provider's tool in a notice."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProviderToolCalled(Event):
     """The provider of the model has run a tool for the reply that precedes this event.
 
@@ -189,7 +190,7 @@ def _provider_events(reply: Reply) -> Iterator[ProviderToolCalled]:
         yield ProviderToolCalled(step["name"], step["arguments"], sources, step.get("error", ""))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskModel:
     """The effect that asks a model; its outcome is the `Reply`."""
 
@@ -294,7 +295,7 @@ REPARSE_FACTOR = 1.05
 """Data are parsed again when their text has grown by this factor, so the total work is linear in its length."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerForming(Event):
     """The answer so far; `added` is the new part of a text.  A repeated request starts the answer again."""
 

@@ -31,6 +31,7 @@ from ..core.messages import (
     remove_delimiters,
     text_of,
 )
+from ..core.values import frozen
 from ..tools.arguments.fixes import Repair
 from ..tools.execution.call import NOT_RUN, BoundCall, ToolResult
 from ..tools.execution.call_tools import ToolFinished, ToolStarted
@@ -46,7 +47,7 @@ MAX_RAW_CHARS = 2_000
 STOPPED_ERROR = "it was stopped before its end"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A request, a tool call or a wait ("model", "tool" or "wait"), with its time in seconds of `time.perf_counter`.
 
@@ -85,7 +86,7 @@ class Span:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """A notice of a run: its time, text and level, and the number of messages that the run had then."""
 
@@ -228,7 +229,7 @@ _OTHER_NAMES = {
 
 
 @explain_attributes(_OTHER_NAMES)
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Result(Generic[T]):
     """The result of a run.
 
@@ -333,7 +334,7 @@ class Result(Generic[T]):
     _repr_markdown_ = display_with("agentkit.views.html:result_markdown", as_dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunStarted(Event):
     """A run begins; `query` is "" where a run continues without a new one."""
 
@@ -348,14 +349,14 @@ class RunStarted(Event):
         return self.note
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunFinished(Event):
     """A run has its answer; always the last event of a stream."""
 
     result: Result[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEnded(Event):
     """A run ended, however that was; every run that started has exactly one, the last event that its listeners get.
 
@@ -389,7 +390,7 @@ class RunEnded(Event):
         return f"the run ended without an answer ({self.outcome}){reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubRun(Event):
     """An event of another agent's run inside a tool.
 
@@ -423,7 +424,7 @@ class SubRun(Event):
         return event.reply.usage if isinstance(event, ModelReplied) else Usage()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HandedOver(Event):
     """The conversation continues under another agent."""
 

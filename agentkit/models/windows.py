@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from ..core.values import frozen
 
 _NUMBER = r"(?P<{}>\d{{1,12}}+)"
 _ROOM, _USED, _REPLY = map(_NUMBER.format, ("room", "used", "reply"))
@@ -38,7 +39,7 @@ MAX_ERROR_MESSAGE_CHARS = 4_000
 _SEPARATORS = re.compile(r"(?<=\d)[,_](?=\d{3})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """The tokens that a conversation may have (without the reply), and those that it had, if the message names them."""
 

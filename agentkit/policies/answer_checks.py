@@ -12,6 +12,7 @@ from ..core.background import resolve, run_in_thread
 from ..core.errors import DefinitionError, ExceptionInfo, ToolError, plain_signature
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..core.messages import Message, assistant, remove_delimiters, text_of, tool_names
+from ..core.values import frozen
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall, CallRefused
@@ -29,7 +30,7 @@ MAX_REFUSALS = 2
 """How often one check may send the answer back, unless it has an attribute `refusals`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerDoubted(WarningEvent):
     """The answer was accepted although a check still fails."""
 
@@ -169,7 +170,7 @@ def check_arity(check: Check) -> None:
         raise DefinitionError(f"checks: {name} {text} ({error}). Write def {name}(answer): ...") from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Material:
     """The conversation that led to an answer; `answer_tool` is the tool whose results are left out."""
 

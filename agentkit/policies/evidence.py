@@ -7,13 +7,13 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 from ..core.errors import ModelError, ToolError
 from ..core.flow import Flow, ask
 from ..core.messages import system, text_of, user
+from ..core.values import frozen
 from ..engine.model import AskModel, Model, Request
 from ..tools.registry import ToolRegistry
 from ..tools.results.jsonable import to_json_data
@@ -62,7 +62,7 @@ Date = tuple[int | None, int, int | None]
 """Year, month, day; None where the text does not name it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """A piece of a text that can be looked up, with its possible meanings; only the fields of its kind are set."""
 
@@ -238,7 +238,7 @@ MAX_LISTED_CLAIMS = 10
 """Unsupported claims that the message to the model lists."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """The check that `evidence` returns."""
 

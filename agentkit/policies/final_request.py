@@ -14,6 +14,7 @@ from ..core.errors import LimitExceeded, NoAnswer, RunError, StopReason
 from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.masking import mask
 from ..core.messages import ToolCall, assistant, text_of, user
+from ..core.values import frozen
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -30,7 +31,7 @@ MAX_CAUSE_CHARS = 300
 NOT_RUN_AT_END = "Not run: the run is at its end, and only final_answer is left."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FinalRequest(WarningEvent):
     """A run cannot continue; the model is asked for its answer in one final request.
 

@@ -22,6 +22,7 @@ from ..core.context import enclosing
 from ..core.errors import DefinitionError, LimitExceeded, ModelError, RunError, StopReason, explain_keywords
 from ..core.flow import Effect, Emit, Flow, Hooks, Policy, Sleep, WarningEvent, around, ask, interpret
 from ..core.messages import Usage
+from ..core.values import frozen
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
@@ -68,7 +69,7 @@ _OTHER_NAMES = {
 
 
 @explain_keywords(_OTHER_NAMES)
-@dataclass(frozen=True, kw_only=True)
+@frozen(slots=False, kw_only=True)
 class Limits:
     """What a run, a call and a request may use; None is no limit.
 
@@ -156,7 +157,7 @@ def find_limit(option: str) -> str:
     return FLAT_NAMES.get(option, option if option in vars(DEFAULT_LIMITS) else "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spent:
     """What a resumed run had used before."""
 
@@ -265,7 +266,7 @@ MIN_FINAL_REPLY_TOKENS = 64
 """The same for the final request: an answer in a few words is better than no answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PriceUnknown(WarningEvent):
     """The limit in dollars does not cover this model, because its price is unknown."""
 

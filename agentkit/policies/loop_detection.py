@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from ..core.errors import LimitExceeded, NoAnswer
 from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.portable import to_canonical_text
+from ..core.values import frozen
 from ..engine.model import AskModel, Model, Reply
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -37,7 +38,7 @@ END_AFTER_TURNS = 5
 """Consecutive useless turns after which the run makes its final request."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolsWithdrawn(WarningEvent):
     """Tools that only repeated or failed are not offered any more in this run."""
 

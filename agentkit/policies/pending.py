@@ -20,6 +20,7 @@ from ..core.flow import Done, Event, Flow, ask
 from ..core.masking import mask
 from ..core.messages import ToolCall
 from ..core.pending import APPROVAL_SCHEMA, Pending, Question, UntrustedValue, digest_call
+from ..core.values import frozen
 from ..tools.execution.call import BoundCall
 from ..tools.questions import build_example, explain_answer
 from ..tools.settings import REPEATABLE_EFFECTS
@@ -29,7 +30,7 @@ Decide: TypeAlias = Callable[[ToolCall], Any]
 wait in any case.  May be a coroutine function; in an asynchronous run, other functions are called in a thread."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Consult:
     """The effect that calls `decide` with a call, with a question of a tool, or with all calls of a turn that wait."""
 
@@ -81,7 +82,7 @@ Given: TypeAlias = Mapping[Any, Any]
 """Decisions and answers, by the ids of what waits; a decision also by its call."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredDecision:
     """A decision, the digest of the call that it was made about (None in a replay), and what else it holds for."""
 
@@ -124,7 +125,7 @@ def join_given(approvals: Any, answers: Any) -> Any:
     return {**(answers or {}), **decisions}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InputAsked(Event):
     """A call waits for a person: for a decision about it, or for the answer to a question of its tool.
 
@@ -171,7 +172,7 @@ class InputAsked(Event):
         return f"{self.call.name} asks: {self.pending.text}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InputGiven(Event):
     """A call has what it waited for: the decision about it, or the answer to its question."""
 
@@ -276,7 +277,7 @@ def _key(tool: str, value: UntrustedValue) -> tuple[str, str, str]:
     return tool, re.sub(r"\[\d+\]", "[]", value.where), json.dumps([value.value, value.readers])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldCall:
     """A call that waits for a decision: its digest when the run paused, and what a person reads beside the call."""
 
@@ -484,7 +485,7 @@ class PendingInputs:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Respondent:
     """What answers for a person in a run; the runs inside its tools inherit it.
 

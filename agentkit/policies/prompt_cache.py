@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.messages import Message
+from ..core.values import frozen
 from ..engine.model import AskModel, Reply
 
 MIN_CACHED_TOKENS = 4_096
@@ -14,7 +15,7 @@ MISSES = 2
 """Requests in a row without a hit, because a cache may miss once: another server of the provider may answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CacheMissed(WarningEvent):
     """Nothing was read from the model's cache, although `requests` requests in a row began with the one before."""
 

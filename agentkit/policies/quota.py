@@ -23,6 +23,7 @@ from ..core.context import RunContext
 from ..core.errors import DefinitionError, LimitExceeded, RunError
 from ..core.flow import Done, Effect, Emit, Event, Flow, Policy, ask, interpret
 from ..core.messages import Usage
+from ..core.values import frozen
 from ..engine.model import AskModel, Reply, Request
 from ..tools.execution.call_tools import CallTools
 from .final_request import FinalRequest
@@ -42,7 +43,7 @@ _FORMATS: dict[str, str] = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(slots=False, kw_only=True)
 class Quota:
     """What all runs of an owner may cost in a period, in all processes that use the same journal.
 
@@ -213,14 +214,14 @@ class Account:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accounts:
     """The accounts of a run, which the runs inside its calls draw from too."""
 
     of_run: tuple[Account, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _UseStore(Generic[T]):
     """The effect that calls a function of a store, on an event loop in a thread."""
 

@@ -13,12 +13,13 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..core.errors import DefinitionError, ModelError, RunError
 from ..core.flow import Done, Emit, Event, Flow, Hooks, Policy, around, ask
 from ..core.threads import on_cancel
+from ..core.values import frozen
 from ..engine.model import AskModel, Reply
 
 Ticket: TypeAlias = "Future[None]"
@@ -49,7 +50,7 @@ def _find_task() -> asyncio.Task[Any] | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Throttled(Event):
     """A request waits in line: the limit on concurrent requests, or on requests per minute, is reached."""
 
@@ -188,7 +189,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PROCESS_GATES.forget_requests)  # a forked process has no requests under way
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WaitForTicket:
     """The effect that waits for a ticket; raises `ModelError` of the kind "timeout" after `timeout` seconds."""
 

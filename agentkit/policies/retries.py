@@ -22,6 +22,7 @@ from ..core.errors import ModelError, ModelErrorKind, NoAnswer
 from ..core.flow import Emit, Flow, Hooks, Policy, Sleep, WarningEvent, around, ask, interpret
 from ..core.messages import Message, assistant, calls_of, text_of, user
 from ..core.portable import iterate_scalars, parse_json
+from ..core.values import frozen
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.final_answer import takes_text
@@ -36,7 +37,7 @@ MAX_RETRY_SECONDS = 180.0
 """Seconds after the first attempt in which another one may begin."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retrying(WarningEvent):
     """A request failed and is repeated after `seconds`.
 
@@ -131,7 +132,7 @@ Refusals are left out: asking other models until one complies is the caller's de
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FallenBack(WarningEvent):
     """A model failed, and its deltas since the last `ModelAsked` are void; the run continues with `model`."""
 
@@ -207,7 +208,7 @@ ECHO_PROMPT = (
 _REFUSAL_REASONS = ("content_filter", "refusal")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplyDropped(WarningEvent):
     """A reply was "empty" or "cut" and the request is repeated; the deltas of the reply are void."""
 

@@ -23,6 +23,7 @@ from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, around, ask, interpret
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
 from ..core.portable import parse_json
+from ..core.values import frozen
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Delta, Model, Reply, Request, TextDelta, ToolCallDelta
 from ..tools.registry import ToolRegistry
@@ -32,7 +33,7 @@ from .retries import OWN_PROMPTS
 _INCOMPLETE = ("length", "content_filter")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextCallFound(WarningEvent):
     """A reply contained its calls as text; they are run, and stored in the history, as tool calls."""
 
@@ -241,7 +242,7 @@ def choose_tool_mode() -> Policy:
     return lambda flow: interpret(flow, _SchemaMode().hooks(), AskModel)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SchemaModeUsed(WarningEvent):
     """The rest of a run uses schema mode; `reason` tells why native tool calls are not used."""
 

@@ -12,7 +12,7 @@ import re
 import sys
 import types
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cache
 from itertools import pairwise
@@ -29,6 +29,7 @@ from typing_extensions import Doc, get_type_hints, is_typeddict
 from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError, suggest
 from ..core.threads import parse_python
+from ..core.values import frozen
 from .walk import JsonSchema
 
 OTHER_STYLES = (DocstringStyle.NUMPYDOC, DocstringStyle.REST, DocstringStyle.EPYDOC)
@@ -41,7 +42,7 @@ UNDERLINED = re.compile(r"(?m)^[ \t]*-{3,}[ \t]*$")
 ATTRIBUTE = re.compile(r"""(?m)^[ \t]+\w+[ \t]*[:=][^\n]*\n[ \t]+[rR]?["']""")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Documentation:
     """A parsed docstring: the text about the whole, about each parameter by its name, and about the return value."""
 
@@ -283,7 +284,7 @@ FIELD_KEYS = ("description", "enum", "required")
 Duplicates: TypeAlias = Literal["dedupe", "error"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypeTexts:
     """The texts of a type, and the schema keywords of its fields by their Python names.
 

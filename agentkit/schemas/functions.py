@@ -24,7 +24,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
 from functools import cached_property, partial, singledispatchmethod
 from typing import (
     Annotated,
@@ -46,6 +45,7 @@ from pydantic_core import SchemaError, from_json
 
 from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError, plain_signature
+from ..core.values import frozen
 from .annotations import (
     Documentation,
     Duplicates,
@@ -67,7 +67,7 @@ UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotati
 Adapter: TypeAlias = "TypeAdapter[dict[str, Any]]"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Twin:
     """The parameters of a callable as pydantic validates them; the validator returns the arguments by name.
 

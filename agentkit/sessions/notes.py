@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +18,7 @@ from typing import Protocol
 from ..core.errors import ToolError
 from ..core.messages import TRUSTED, UNKNOWN, Label
 from ..core.private_files import write_atomically
+from ..core.values import frozen
 from .journal.connections import opened_store
 from .journal.store import NOTES_NAME, Place, reading
 from .records import TextStored, cut_digest, fold, write_json
@@ -28,7 +28,7 @@ MAX_NOTE_NAME_CHARS = 64
 _HEAD = re.compile(r"---\norigin: (.*)\n---\n\n?")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class SavedNote:
     """A note: its text, the origin of its text, and when it was changed, in nanoseconds since 1970."""
 
@@ -72,7 +72,7 @@ class Notes(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FolderNotes:
     """Notes as files of a folder; each owner has a folder in it, whose name no other owner's can have."""
 
@@ -122,7 +122,7 @@ def _name_of(entry: os.DirEntry[str]) -> str:
     return entry.name
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class JournalNotes:
     """Notes in a journal: texts of a conversation without runs, one conversation for each owner.
 

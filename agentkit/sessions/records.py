@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
 from ..core.messages import Message, Usage, calls_of
+from ..core.values import frozen
 
 FILE_VERSION = 3
 """The version of the lines of a file, which its first line names."""
@@ -366,7 +367,7 @@ def step_digest(run: str, step: int, call: str, *values: Any) -> int:
     return digest(f"{run}/{step}/{call}", repr(values))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEntry:
     """A run as a store lists it, without its steps.
 
@@ -467,7 +468,7 @@ class Conversation:
             self.digests[place] = number
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exchange:
     """One complete request, and its outcome: the line of a reply or an error; None if there is no such line."""
 

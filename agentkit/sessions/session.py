@@ -49,6 +49,7 @@ from ..core.messages import (
 from ..core.parts import Content
 from ..core.pending import Pending, Question
 from ..core.threads import Cancellation
+from ..core.values import frozen
 from ..engine.history import repair_history
 from ..engine.history.repair import merge_texts
 from ..engine.loop import CANCELLED, is_open
@@ -613,7 +614,7 @@ def _nothing_open(answers: Given) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredConversation:
     """A conversation of a journal with its runs, the oldest first.
 

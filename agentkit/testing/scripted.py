@@ -15,12 +15,13 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ..core.errors import ModelError, ModelErrorKind
 from ..core.messages import Message, ToolCall, Usage, assistant
+from ..core.values import frozen
 from ..engine.model import Delta, Model, Reply, Request, TextDelta, split_deltas
 from ..tools.final_answer import ANSWER_KEY, FINAL_ANSWER
 
@@ -155,7 +156,7 @@ MAX_USELESS_REPLIES = 2
 """The maximum number of consecutive useless replies that chaos adds; more would end a run, as intended."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InjectedFault:
     """An injected fault: the number of the request (from 1) and the name of the fault."""
 

@@ -33,11 +33,11 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
+from ..core.values import frozen
 from .rules import anthropic, gemini, openai, responses
 from .rules.invalid import Invalid, Json, parse_body
 from .wires import Wire, drop_missing, find_wire
@@ -97,7 +97,7 @@ _BASES = {"openai": "/v1", "groq": "/openai/v1"}
 _MAX_WAIT_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedRequest:
     """A received request: its path with the query, its headers in lower case, its JSON body (None if invalid)."""
 

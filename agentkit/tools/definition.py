@@ -6,11 +6,12 @@ Objects that cannot be a tool are refused.
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from ..core.errors import DefinitionError, plain_signature, suggest
+from ..core.values import frozen
 from ..schemas import (
     Choice,
     Duplicates,
@@ -107,7 +108,7 @@ def configure(cls: type[ToolExecutor[Any]], settings: Mapping[str, Any]) -> type
     return cls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition:
     """A function, the schema of its arguments, and the texts that the model reads.
 

@@ -14,13 +14,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import combinations, islice
 from typing import Any, Literal, TypeAlias
 
 from ..core.errors import DefinitionError
 from ..core.messages import Content, Destination, Plain
+from ..core.values import frozen
 from ..schemas import JsonSchema, iter_children, name_of, unwrap_function
 from ..schemas.annotations import list_unused_metadata
 from ..schemas.formats.anthropic import ANTHROPIC_PROPERTY_NAME
@@ -38,7 +38,7 @@ MAX_PLACES = 10_000
 Severity: TypeAlias = Literal["error", "warning", "hint"]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LintFinding:
     """A problem of a tool.
 
@@ -57,7 +57,7 @@ class LintFinding:
     severity: Severity
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class SchemaPlace:
     """One schema inside a tool's: `lines[].quantity` is the quantity of each item of the parameter `lines`."""
 

@@ -7,10 +7,10 @@ one schema accepts all that another accepts cannot be decided in general.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..core.errors import DefinitionError
+from ..core.values import frozen
 from ..schemas.walk import JsonSchema, rebuild
 from .registry import ToolRegistry
 
@@ -163,7 +163,7 @@ def _to_json(value: Any) -> str:
 LOCK_VERSION = 1
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Change:
     """What changed in a tool.
 

@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, Unpack, cast, get_args
 
@@ -19,6 +19,7 @@ from ..core.errors import DefinitionError, ExceptionInfo, suggest
 from ..core.lazy_names import display_with
 from ..core.messages import CallOrigin, ToolCall
 from ..core.portable import to_portable_name, truncate
+from ..core.values import frozen
 from ..schemas import JsonSchema, rebuild, unknown_name_error
 from .arguments.fixes import PARALLEL_MESSAGE, Repair, is_parallel_wrapper, match_tool_name
 from .arguments.json_text import is_strict_object
@@ -55,7 +56,7 @@ _DATED = re.compile(r".+_20\d{6}")
 """The types of Anthropic's tools end with the date of a version."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProviderTool:
     """A tool that the provider of the model runs: a name with options, or a `form` of one API; see `provider_tool`."""
 

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from ..core.errors import DefinitionError
 from ..core.messages import Content, Destination, Plain, Role
+from ..core.values import frozen
 from ..schemas.models import ModelSchema, is_arguments_model
 from ..schemas.signature import read_signature
 from .json_tool import JsonTool
@@ -49,7 +49,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _INDEX = re.compile(r"\[\d+\]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Places:
     """What the markers and the schema of a tool tell about the places in its arguments.
 

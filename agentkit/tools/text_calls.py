@@ -14,17 +14,17 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..core.threads import parse_python
+from ..core.values import frozen
 from .arguments.fixes import match_tool_name
 from .arguments.json_text import InvalidJson, JsonReader
 from .arguments.validation_errors import find_schemas, list_types
 from .registry import ToolRegistry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextCall:
     """A call of a known tool: its name, the arguments as JSON text, and the source text."""
 
@@ -48,7 +48,7 @@ _QUOTING = re.compile(
 """Signs of a quotation.  To miss a call costs a turn; to run a quoted call may do harm."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextCalls:
     """The calls of a text, and the sentence before them."""
 

@@ -5,7 +5,6 @@ import warnings
 from collections import Counter
 from collections.abc import AsyncGenerator, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..core.background import run_coroutine
@@ -14,11 +13,12 @@ from ..core.errors import DefinitionError, RunStopped
 from ..core.flow import Done, Event
 from ..core.masking import mask
 from ..core.portable import find_free_name, to_portable_name
+from ..core.values import frozen
 from .json_tool import JsonTool
 from .registry import ToolRegistry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerLogged(Event):
     """A server reports something in its log, during calls of its tools by one run.
 
@@ -68,7 +68,7 @@ class Toolset(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenToolsets:
     """The effect that opens toolsets; the opened ones are appended to `opened`."""
 

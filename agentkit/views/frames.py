@@ -8,7 +8,7 @@ pending input, as a front door asks for it.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core.context import PlanChanged, PlanStep, Progress
@@ -18,6 +18,7 @@ from ..core.masking import MaskedStream, mask
 from ..core.messages import Message, calls_of, text_of
 from ..core.parts import Part
 from ..core.pending import Pending
+from ..core.values import frozen
 from ..engine.model import AnswerForming, ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.result import RunEnded, RunFinished, RunOutcome, RunStarted, SubRun
 from ..tools.execution.call import ANSWER_RESULT
@@ -27,7 +28,7 @@ from ..tools.results.result_text import render_text
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOpened:
     """A run began; `agent` is the path of the call that it runs in, "" for the run itself."""
 
@@ -38,7 +39,7 @@ class RunOpened:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestOpened:
     """A request was sent; its number in the run, and how many messages and which tools it has."""
 
@@ -49,7 +50,7 @@ class RequestOpened:
     tools: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestClosed:
     """The request has its reply, or failed with `error`; `usage` as in `Usage.as_dict`."""
 
@@ -60,7 +61,7 @@ class RequestClosed:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerPiece:
     """A piece of the answer's text; `agent` is "" for the run itself."""
 
@@ -68,14 +69,14 @@ class AnswerPiece:
     agent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerWithdrawn:
     """The pieces of the answer so far are void: the request is repeated, or the answer is another one."""
 
     agent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplyPiece:
     """A piece of what the model writes and is no answer yet: a text, or the name and the arguments of a call."""
 
@@ -83,7 +84,7 @@ class ReplyPiece:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThoughtPiece:
     """A piece of the model's reasoning."""
 
@@ -91,7 +92,7 @@ class ThoughtPiece:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remark:
     """A text of the model beside its calls."""
 
@@ -99,7 +100,7 @@ class Remark:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallOpened:
     """A tool call began; `arguments` is the JSON text, `effect` that of its tool, "" if it has none."""
 
@@ -110,7 +111,7 @@ class CallOpened:
     effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallProgress:
     """A tool reported something while it runs."""
 
@@ -118,7 +119,7 @@ class CallProgress:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallClosed:
     """A tool call has its result: the text that the model reads.
 
@@ -136,7 +137,7 @@ class CallClosed:
     images: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanShown:
     """The plan of an agent changed; `steps` is the whole plan."""
 
@@ -144,7 +145,7 @@ class PlanShown:
     steps: tuple[PlanStep, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunNotice:
     """A sentence for the person."""
 
@@ -153,7 +154,7 @@ class RunNotice:
     is_warning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunClosed:
     """A run ended; `outcome` as in `RunEnded`, `answer` as text, `pending` is what a paused run waits for, masked."""
 

@@ -16,6 +16,7 @@ from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import ToolCall, Usage, remove_delimiters, text_of
 from ..core.pending import escape_unprintable
 from ..core.portable import parse_json
+from ..core.values import frozen
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunFinished, RunStarted, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted
@@ -62,7 +63,7 @@ ROLE_COLUMN_WIDTH = 1 + max(map(len, ROLE_STYLES))
 """Characters of the column that holds the role."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One line for people.
 

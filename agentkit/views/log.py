@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TextIO
 
@@ -24,6 +24,7 @@ from ..core.context import AgentPath, enclosing
 from ..core.errors import DefinitionError
 from ..core.flow import Event
 from ..core.host import find_kernel
+from ..core.values import frozen
 from ..engine.result import SubRun
 from ..tools.execution.turn import ToolFinished
 from .frames import Frame
@@ -67,7 +68,7 @@ def _format_traceback(exception: BaseException) -> str:
     return sanitize(f"the tool raised\n{''.join(traceback.format_exception(exception))}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Printer:
     """Writes lines from `level` on to a stream; `longest` characters of a value are written, None for all."""
 

@@ -16,6 +16,7 @@ from itertools import islice
 from ...core.errors import ModelError
 from ...core.flow import WarningEvent
 from ...core.messages import Message, calls_of, change_delimited, remove_delimiters, text_of, user
+from ...core.values import frozen
 from ...tools.ranking import MAX_SEARCH_CHARS, list_stems
 from .size import RunningSize, count_characters
 
@@ -32,7 +33,7 @@ _IMAGES = "[the images of this result left the conversation, which is too long{}
 _LEFT_OUT = "[{} earlier messages left this conversation, because it is too long{}. What was done in them is done.]\n\n"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compacted(WarningEvent):
     """A request exceeds its share of the model's context window and is shortened.
 
@@ -308,7 +309,7 @@ _INNER_SHARE = 0.5
 """How much a part of a word counts, such as `tea` in `steam` or `3` in `23`, of what the word by itself does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Passage:
     """A part of a text that has words of a question, from the character `begin` on."""
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message
 from ...core.portable import to_object_text, to_portable_name
+from ...core.values import frozen
 
 Rule: TypeAlias = Literal[
     "bad_message",
@@ -57,7 +58,7 @@ def is_from_anthropic(message: Message) -> bool:
     return isinstance(writer, str) and writer in ANTHROPIC_PROVIDERS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Violation:
     """One violation in a conversation: the index of the message, the rule, and a description."""
 

@@ -6,12 +6,13 @@ Bedrock take the bodies of their own live requests, and return those of their li
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from inspect import signature
 from typing import Any, TypeAlias, get_args
 
 from ...core.masking import mask
+from ...core.values import frozen
 
 BATCH_LINES = 50_000
 """Lines of one batch: OpenAI takes 50,000, Azure 100,000."""
@@ -135,7 +136,7 @@ def _list_bedrock(litellm: Any, how: Mapping[str, Any], after: str | None) -> Pa
     return found, page.get("nextToken")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchForm:
     """How the files of a provider's batches are written and read.
 

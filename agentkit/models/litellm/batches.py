@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from ...core.background import run_coroutine, run_in_thread
 from ...core.errors import DefinitionError, ModelError
 from ...core.messages import Usage
+from ...core.values import frozen
 from ...engine.model import Delta, Reply, Request
 from .batch_forms import BATCH_LINES, EXPIRED, Answer, as_dict, batch_form, list_batch_providers, read_error
 from .errors import convert_error
@@ -62,7 +63,7 @@ class BatchLog(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchProgress:
     """How far the current batches are.
 

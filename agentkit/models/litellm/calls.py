@@ -21,6 +21,7 @@ from types import FunctionType
 from typing import Any, TypeAlias
 
 from ...core.messages import Message
+from ...core.values import frozen
 from .importing import HANDLER_FLAG, HANDLERS, own_call, report_difference
 from .limits import ReplyGuard
 from .parameters import NON_MUTATING_PROVIDERS
@@ -62,7 +63,7 @@ _EACH_TIME = (
 """litellm's settings for which `completion` does something with each request, such as asking for a new token."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PreparedCall:
     """A call of one of litellm's handlers, with everything but the messages of a request.
 
@@ -140,7 +141,7 @@ class _LaterOutcome(Coroutine[Any, Any, Any]):
 _Key: TypeAlias = tuple[dict[str, Any], tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedCall:
     """The call of litellm for one request.
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing, closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cache, partial
 from importlib import import_module
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from ...core.errors import RunError
 from ...core.threads import Work, on_cancel
+from ...core.values import frozen
 from ...engine.model import Delta, Reply, Request
 
 Piece: TypeAlias = Delta | Reply
@@ -51,7 +52,7 @@ class PieceTimer:
         return self._end is not None and time.monotonic() >= self._end
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Failure:
     error: BaseException
 
@@ -191,7 +192,7 @@ class ReplyAbandoned(Exception):
     """The caller no longer waits for the reply, so its connection is closed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplyGuard:
     """The limit of bytes of one reply, and the sign that the caller no longer waits.
 

@@ -11,12 +11,13 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from operator import mul
 from typing import Any
 
 from ...core.portable import Json
+from ...core.values import frozen
 from .importing import find_internal
 
 PRICE_OPTIONS = ("input_cost_per_token", "output_cost_per_token")
@@ -43,7 +44,7 @@ _TIERED_PROVIDERS = ("openai", "azure", "azure_ai")
 _STANDARD_TIERS = ("default", "standard", "standard_only")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prices:
     """The prices of one model.
 

@@ -9,13 +9,14 @@ import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...core.errors import ModelError
 from ...core.messages import Message, Usage, user
 from ...core.parts import Part, describe_part, describe_unseen, parts_of
 from ...core.portable import to_valid_text
+from ...core.values import frozen
 from ...engine.model import Reply
 from .parameters import read_items, remove_prefix, restore_items
 from .prices import Prices, find_prices, find_row
@@ -47,7 +48,7 @@ _IN_RESULTS: Mapping[str, frozenset[str]] = {
 _FROM_RESULT = "[Output of the tool {}:]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartRules:
     """What one model takes besides text.
 
@@ -155,7 +156,7 @@ _SIGNATURE_MARK = "__thought__"
 """litellm appends Gemini's thought signature to the call's id; other providers refuse such long ids."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Route:
     """The destination of a model's requests: its full name, litellm's provider, the name there, prices if known.
 

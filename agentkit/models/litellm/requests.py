@@ -15,7 +15,7 @@ import os
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import islice
 from operator import is_
@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
 from ...core.portable import Json, copy_value, to_object_text
+from ...core.values import frozen
 from ...engine.history.tool_calls import split_groups
 from .parameters import order_items
 from .provider_tools import list_server_calls
@@ -175,7 +176,7 @@ PromptCache: TypeAlias = Literal["auto", "off", "1h"]
 _MAX_CONVERSATIONS = 32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageForm:
     """How messages are sent to one model.
 

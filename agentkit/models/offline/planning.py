@@ -18,11 +18,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+from ...core.values import frozen
 from ...tools.arguments.validation_errors import find_schemas, list_types
 from .words import (
     BOUNDS,
@@ -90,7 +91,7 @@ READ_BONUS = 0.1
 """Added in a question to the score of a tool that only reads."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Param:
     """A parameter: its path, its type (of a list: the type of its items), and the words that announce it.
 
@@ -331,7 +332,7 @@ PRONOUN_PENALTY = 0.4
 """Deducted from the score of a value outside of the clause; the lesser one if a pronoun may refer to it."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Task:
     """A part of a query, and the tool that it asks for.
 

@@ -42,6 +42,7 @@ from ...core.messages import (
 )
 from ...core.pending import UntrustedValue, digest_call
 from ...core.portable import parse_json, truncate
+from ...core.values import frozen
 from ...engine.model import AskModel
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools
@@ -73,7 +74,7 @@ _WHOLE = re.compile(_PATH)
 _INSIDE = re.compile(rf"\{{({_PATH})\}}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reference:
     """A reference in the arguments of a call: its place, what was written, its value and its label."""
 
@@ -92,7 +93,7 @@ class UnknownHandle(Exception):
     """A reference to a result or a field that does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Handles:
     """The hidden results of a conversation, stored beside its truncated results, by their handles.
 

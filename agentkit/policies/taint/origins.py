@@ -34,6 +34,7 @@ from ...core.messages import (
 )
 from ...core.pending import UntrustedValue
 from ...core.portable import parse_json, truncate
+from ...core.values import frozen
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.json_tool import JsonTool
 from ...tools.roles import find_role, may_have_effect
@@ -635,7 +636,7 @@ def describe(untrusted: Sequence[UntrustedValue]) -> str:
     return "; ".join(f"{entry.where} = {_format_value(entry.value)} {_describe_origin(entry)}" for entry in untrusted)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class EnclosingCall:
     """The tool call that encloses a run: the origins of its conversation, and the origin of its result.
 

@@ -38,6 +38,7 @@ from ...core.messages import (
     text_of,
 )
 from ...core.pending import UntrustedValue
+from ...core.values import frozen
 from ...engine.model import AskModel, Reply
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
@@ -230,7 +231,7 @@ def _report_label(flow: Flow[Any], origins: Origins, origin: CallOrigin) -> Flow
         origin.add(origins.whole_label)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Guard:
     """The state of one run."""
 

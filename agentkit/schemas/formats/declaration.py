@@ -8,16 +8,17 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isfinite
 from typing import Any, TypeAlias
 
 from ...core.portable import copy_value, find_free_name
+from ...core.values import frozen
 from .. import JsonSchema, iter_children
 from ..walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Declaration:
     """A tool (or the form of an answer) in plain form; `parameters` is JSON Schema, draft 2020-12.
 
@@ -30,7 +31,7 @@ class Declaration:
     output: Callable[[], JsonSchema | None] = lambda: None
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Loss:
     """A keyword that a dialect cannot express.
 
@@ -48,7 +49,7 @@ class Loss:
     moved_to: str
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RenderedTool:
     """A tool in one dialect.
 

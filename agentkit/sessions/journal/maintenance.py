@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
@@ -20,6 +20,7 @@ from ...core.errors import DefinitionError, RunError
 from ...core.lazy_names import clean_ups, display_with
 from ...core.masking import mask, masked_repr
 from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, pending_calls, text_of, tool_message
+from ...core.values import frozen
 from ...engine.result import Span, Trace
 from ...policies.long_results import TruncatedResults
 from ...tools.execution.call import ANSWER_RESULT
@@ -245,7 +246,7 @@ def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:
         return {key: name for name, key in opened.names().items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConversationInfo:
     """A named conversation: its key, as in `RunInfo`, and the time and the state of its last run.
 
@@ -328,7 +329,7 @@ def _read_titles(store: Store, keys: Sequence[int]) -> dict[int, tuple[str, tupl
     return titles
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """What tells whether a conversation has continued: its key, its last run, and whether a process works on it.
 
@@ -657,7 +658,7 @@ def _delete_runs(store: Store, key: int, wanted: RunFilter, what: str, beside: S
         lease.release()
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class JournaledRun:
     """A run, its messages, and its spans (see `Trace.as_dict`); secrets are masked where they are shown."""
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from ...core.errors import ExceptionInfo, Paused, RunStopped
 from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, interpret
 from ...core.messages import ToolCall
 from ...core.pending import describe_call
+from ...core.values import frozen
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Reply
 from ...policies.pending import Consult
@@ -42,7 +43,7 @@ NOT_RECORDED = ExceptionInfo(
 REPEAT_QUESTION = "It began before the run was stopped. Repeat it? y, n, or its result: "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JournalFailed(WarningEvent):
     """The journal could not be written; the run continues, and the missing rows are written as soon as possible."""
 
@@ -109,7 +110,7 @@ def journal_policy(writer: JournalWriter) -> Policy:
     return policy
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteJournal:
     """An effect that calls `note`, which adds rows, and writes all new rows into the journal."""
 
@@ -133,7 +134,7 @@ class WriteJournal:
         return await run_in_thread(lambda: [*self.perform()])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JournaledCalls(CallTools):
     """`CallTools` that writes each call before it begins and when it has its result.
 

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
 from types import NoneType
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from ...core.errors import ExceptionInfo
 from ...core.masking import masked_repr
 from ...core.messages import Label, Message, Usage, pending_calls
+from ...core.values import frozen
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.lock import compare_locks, lock
 from ...tools.registry import ToolRegistry
@@ -52,7 +53,7 @@ RecordedOutcome: TypeAlias = Mapping[str, Any]
 """The recorded outcome of a call, see `value_of`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRecords:
     """A run of a store: its entry, its setup as JSON, and its steps in the order in which they began."""
 
@@ -201,7 +202,7 @@ def preset_result(bound: BoundCall, value: Any) -> BoundCall:
     return replace(bound, run=lambda: value, problem=problem, timeout=None, is_stored=True)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RunInfo:
     """A run in a journal.
 
@@ -443,7 +444,7 @@ def compare_values(path: str, old: Any, new: Any) -> str:
     return f"{path or 'the value'}: recorded {cut[0]!r}, now {cut[1]!r}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setup:
     """An agent's instruction and the schemas of its tools, and the `session_state` of the conversation.
 

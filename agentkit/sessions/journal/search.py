@@ -4,13 +4,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ...core.errors import DefinitionError
 from ...core.masking import mask
 from ...core.messages import Message, calls_of, text_of
 from ...core.portable import iterate_scalars, parse_json
+from ...core.values import frozen
 from ..records import DAMAGE
 
 MAX_INDEXED_CHARS = 100_000
@@ -47,7 +47,7 @@ class SearchStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundConversation:
     """A conversation that a search found; texts are masked.
 

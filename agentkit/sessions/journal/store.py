@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from ...core.errors import DefinitionError, RunError
+from ...core.values import frozen
 from ..records import DAMAGE, Record, RunEntry, Step, write_json
 
 if sys.platform != "win32":
@@ -67,7 +68,7 @@ class LeaseLost(JournalError):
     """Another process has continued the conversation of this run; the run ends and writes nothing more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Journal:
     """The file or the database in which runs are recorded, and its settings.
 
@@ -191,7 +192,7 @@ class Lease:
         self.store.release(self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunFilter:
     """The wanted runs of a store; None and "" match every run.
 

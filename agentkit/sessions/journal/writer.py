@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.errors import DefinitionError
 from ...core.messages import Message, ToolCall, Usage, pending_calls
+from ...core.values import frozen
 from ...engine.model import Reply
 from ...policies.limits import Spent
 from ...policies.long_results import TruncatedResults
@@ -57,7 +58,7 @@ that the outcome is unknown; "ask" asks the person at the terminal."""
 Changed: TypeAlias = Literal["refuse", "go on"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredAnswer:
     """A finished run, and the calls of its last reply: that of the answer tool has the typed answer."""
 

@@ -5,18 +5,18 @@ The value `...` omits a key: `{"id": ..., "name": "add"}` is a call without an i
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ...core.portable import Json as Json
 from ...core.portable import parse_json
 from ...core.portable import split_words as split_words
+from ...core.values import frozen
 
 SCRIPTED_INPUT_TOKENS = 10
 SCRIPTED_OUTPUT_TOKENS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wire:
     """One provider's format: builders of a whole reply, a reply in pieces, an error body and an error in a stream.
 

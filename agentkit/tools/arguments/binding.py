@@ -3,13 +3,13 @@
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic_core import from_json
 
 from ...core.errors import ExceptionInfo
 from ...core.portable import copy_value, truncate_masked
+from ...core.values import frozen
 from ...schemas import JsonSchema
 from ..settings import RepairMode
 from .explain import explain_invalid_json, explain_problems, explain_wrong_type
@@ -31,7 +31,7 @@ class ArgumentsSchema(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundArguments:
     """The outcome of binding: the prepared call, or the error that the model reads.
 
@@ -78,7 +78,7 @@ def bind_arguments(
     return _refuse(explain_invalid_json(reason, schema.parameters, attempt))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Attempt:
     """Validates arguments in the form that the model used, JSON text or Python values; raises `ValueError`."""
 

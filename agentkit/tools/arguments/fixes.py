@@ -6,10 +6,11 @@ A repair is at the place of a validation error, or of the shape of the whole obj
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ...core.portable import copy_value, format_value
+from ...core.values import frozen
 from ...schemas import JsonSchema
 from ...schemas.walk import Nodes
 from .json_text import InvalidJson, ValuePath, iter_not_finite, parse_lenient
@@ -25,7 +26,7 @@ from .validation_errors import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repair:
     """One mistake of the model that was repaired, with the text before and after, truncated.
 
@@ -166,7 +167,7 @@ MAX_WRAPPER_LAYERS = 3
 """Wrappers around the arguments that are removed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepairedArguments:
     """Valid arguments, the prepared call and the repairs."""
 
@@ -175,7 +176,7 @@ class RepairedArguments:
     repairs: tuple[Repair, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepairTarget:
     """The tool that the arguments are for: its name, their schema, and the validation (raises `ValueError`)."""
 

@@ -10,12 +10,12 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json
 
 from ...core.portable import SURROGATE
+from ...core.values import frozen
 
 MAX_ARGUMENTS_DEPTH = 100
 """Levels of nested objects and arrays."""
@@ -211,7 +211,7 @@ _MAX_ENCODINGS = 3
 """Times that JSON text may be encoded as a JSON string."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParsedJson:
     """The value of a text, and the syntax errors that were accepted."""
 

@@ -4,12 +4,12 @@ The path of an error leads to the part of the JSON Schema that it is about.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from ...core.values import frozen
 from ...schemas import JsonSchema
 from ...schemas.walk import Nodes, expand_schemas, iter_child_schemas
 from .json_text import InvalidJson, ValuePath
@@ -18,7 +18,7 @@ STRICT_TYPES = frozenset({"int_type", "float_type", "bool_type"})
 """pydantic's errors for a text where a strict type stands; other types report that the text cannot be parsed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArgumentProblem:
     """One problem of the arguments: an invalid value, a missing key or an unknown key.
 

@@ -7,7 +7,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from ...core.parts import Part
 from ...core.pending import CallQuestions, InputRequired, UntrustedValue
 from ...core.portable import to_valid_text
 from ...core.threads import is_cancelled
+from ...core.values import frozen
 from ..arguments.fixes import Repair
 from ..final_answer import check_text_answer
 from ..json_tool import JsonTool
@@ -63,7 +64,7 @@ FIRST_RETRY_SECONDS = 0.1
 MAX_TOOL_WAIT_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolRetried(WarningEvent):
     """A call failed and runs again; `failures` counts its failures."""
 
@@ -107,7 +108,7 @@ _OTHER_NAMES = {
 
 
 @explain_attributes(_OTHER_NAMES)
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolResult:
     """The result of one tool call.
 
@@ -157,7 +158,7 @@ class ToolResult:
         return tool_message(self.call, self.content, self.images, label=self.label, is_refusal=is_refusal)
 
 
-@dataclass(frozen=True)  # without slots a copy is one update of a dict
+@frozen(slots=False)  # without slots a copy is one update of a dict
 class BoundCall:
     """A call with its tool and validated arguments.
 

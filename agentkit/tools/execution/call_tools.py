@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from queue import Empty
 
@@ -22,6 +22,7 @@ from ...core.errors import DefinitionError, InnerPaused, RunError, ToolError
 from ...core.flow import Done, Event
 from ...core.pending import InputRequired
 from ...core.threads import POLL_SECONDS, CancelCallback, Work, on_cancel
+from ...core.values import frozen
 from ..isolation.process import NotIsolable
 from ..settings import ORDERED_EFFECTS
 from .call import BoundCall, ToolResult
@@ -34,7 +35,7 @@ CALLER_IN_ASYNC_RUN = (
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 
 
-@dataclass(frozen=True)  # without slots a copy is one update of a dict
+@frozen(slots=False)  # without slots a copy is one update of a dict
 class CallTools:
     """The effect that runs the calls of one turn; its outcome is their results, in the order of the calls.
 

@@ -24,6 +24,7 @@ from ...core.context import Progress
 from ...core.errors import ExceptionInfo, RunStopped
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, FifoLock, count_abandoned
+from ...core.values import frozen
 from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ class Job:
             self.fifo_lock.release(self.granted)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolBlockedLoop(WarningEvent):
     """A coroutine function ran for `seconds` without awaiting: nothing else on its event loop ran meanwhile.
 
@@ -159,7 +160,7 @@ NOT_STARTED = ExceptionInfo("Cancelled", "the run was stopped before this call b
 OUT_OF_TIME = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.", is_own=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolStarted(Event):
     """A call starts; its notice names the repairs."""
 
@@ -175,14 +176,14 @@ class ToolStarted(Event):
         return f"{self.call.call.name}: {repairs}" if repairs else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolFinished(Event):
     """A call has its result."""
 
     result: ToolResult
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolAbandoned(WarningEvent):
     """A call exceeded its timeout, and its thread cannot be stopped; `threads` such threads still run."""
 

@@ -14,7 +14,6 @@ import os
 import re
 import socket
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, TypedDict, Unpack
@@ -23,6 +22,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from ...core.errors import ToolError
 from ...core.portable import truncate
 from ...core.threads import run_within
+from ...core.values import frozen
 
 VARIABLES = {
     "seconds": "AGENTKIT_FETCH_SECONDS",
@@ -33,7 +33,7 @@ VARIABLES = {
 """The environment variable of each setting; `hosts` is written as `host:port,host:port`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FetchSettings:
     """The limits of one download.
 
@@ -158,7 +158,7 @@ _GLOBAL_UNICAST = ip_network("2000::/3")  # RFC 4291: all IPv6 addresses that ar
 _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: how an IPv6-only network reaches IPv4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A parsed URL: where to connect and what to request."""
 
@@ -191,7 +191,7 @@ class Target:
             raise ToolError(f"{truncate(self.url)} redirects to an invalid URL.") from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckedAddress:
     """A checked address in the form of the socket module."""
 

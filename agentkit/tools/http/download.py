@@ -14,13 +14,13 @@ import time
 import zlib
 from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, cast
 
 from ...core.errors import ToolError
 from ...core.portable import truncate
+from ...core.values import frozen
 from .addresses import FetchSettings, Target, parse_url, resolve_target
 
 MAX_CONNECT_SECONDS = 5.0
@@ -49,7 +49,7 @@ def find_codec(charset: str | None) -> str:
     return name if _CHARSETS.fullmatch(name.replace("-", "_")) else "utf-8"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Response:
     """The answer to one request.
 
@@ -245,7 +245,7 @@ def _describe_error(error: Exception) -> str:
 _HEADERS = {"Accept": "text/html, application/xhtml+xml, text/plain, application/json, */*;q=0.5"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Download:
     """The content of a URL: the media type in lower case, the charset if one was named, the decoded body."""
 

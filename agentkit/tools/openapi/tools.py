@@ -9,7 +9,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from http import HTTPStatus
 from importlib import import_module
@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from ...core.errors import DefinitionError, ToolError
 from ...core.portable import find_free_name, parse_json
+from ...core.values import frozen
 from ...schemas import JsonSchema, unknown_name_error
 from ...schemas.models import RawSchema
 from ..definition import Definition
@@ -33,7 +34,7 @@ MAX_REFERENCES = 20
 """References that follow each other before one counts as a circle."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """One operation of a document; `parameters` are those of path and operation, resolved.
 
@@ -214,7 +215,7 @@ MAX_ERROR_BODY_CHARS = 1_000
 _SAFE = "-._~"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Argument:
     """Where an argument of a tool goes: "path", "query", "header", "cookie", "field" of the body, or the whole "body".
 
@@ -229,7 +230,7 @@ class Argument:
     is_json: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     """An operation as a function of its arguments, which are given by their names in the tool.
 

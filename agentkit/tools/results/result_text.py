@@ -3,7 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from ...core.parts import ContentPart, Part, describe_part, detect_media_type
 from ...core.portable import to_valid_text
+from ...core.values import frozen
 from .jsonable import MAX_IMAGE_BYTES, describe_object, to_json_data
 from .tables import Table, format_table
 
@@ -24,7 +25,7 @@ _DATA_CLASSES = ("_fields", "__attrs_attrs__", "__struct_fields__", "__mapper__"
 _NOT_OWN = frozenset({"builtins", "pydantic", "enum", "msgspec", "sqlalchemy", "attr", "attrs"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RenderedResult:
     """The text of a value, with a note in the place of each image, document and sound, and `images`: their parts.
 
@@ -43,7 +44,7 @@ class RenderedResult:
         return cls(text, parts[:MAX_IMAGES])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredResult:
     """The result of a tool that ran before or in another process: the value for callers, and what the model reads."""
 

@@ -6,9 +6,10 @@ The text is about half as long as JSON, which repeats each name in each row.  A 
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from ...core.values import frozen
 
 MAX_TABLE_CHARS = 16_000
 MAX_ROWS_READ = 500
@@ -22,7 +23,7 @@ _SEPARATOR = " | "
 _JSON_STARTS = ('"', "[", "{")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """Rows of values under columns.
 

@@ -7,13 +7,14 @@ documents and sounds of a message are shown; nothing is loaded from an address.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape, unescape
 from typing import Any
 
 from ...core.messages import is_delimited, remove_delimiters
 from ...core.parts import Audio, Document, Image, data_url_of, describe_part, parts_of, read_part
 from ...core.portable import parse_json
+from ...core.values import frozen
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.final_answer import FINAL_ANSWER
 from ...tools.results.tables import parse_table
@@ -35,7 +36,7 @@ from .markup import (
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Turn:
     """A reply of the model with its calls and their results.
 
@@ -74,7 +75,7 @@ MAX_INLINE_CHARS = 100
 """Characters of arguments that are shown beside the tool's name."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MessageList:
     """Messages and their trace, as plain data.
 
