@@ -518,18 +518,11 @@ async def run_program(
     limits = replace(NO_LIMITS, steps=None, tool_seconds=spec.settings.limits.tool_seconds, result_chars=None)
     others = [policy for extension in spec.extensions for policy in list_policies(extension, run)]
     policies = (program, *spec.settings.policies, *others)
-    programmed = replace(
-        spec,
+    programmed = spec.alone(
         tools=ToolRegistry(*tools, answer=make_answer_tool()),
         settings=replace(spec.settings, checks=(), policies=policies, limits=limits),
         backends=Backends({}, None, []),
         extract=lambda _, *question: spec.extract(spec, *question),
-        select=None,
-        toolsets=(),
-        extensions=(),
-        handoffs={},
-        journal=None,
-        text_ends=False,
         own_instruction=PROGRAM_INSTRUCTION,
         program_of=outer.messages,
     )
@@ -562,18 +555,8 @@ async def extract_value(spec: AgentSpec, kind: Any, question: str, text: str, ru
     """
     limits = replace(spec.settings.limits, steps=MAX_STEPS)
     settings = replace(spec.settings, untrusted="values", checks=(), policies=(), limits=limits)
-    reader = replace(
-        spec,
-        tools=ToolRegistry(answer=make_answer_tool(kind)),
-        select=None,
-        toolsets=(),
-        extensions=(),
-        handoffs={},
-        journal=None,
-        text_ends=False,
-        own_instruction=READER_INSTRUCTION,
-        settings=settings,
-    )
+    tools = ToolRegistry(answer=make_answer_tool(kind))
+    reader = spec.alone(tools=tools, settings=settings, own_instruction=READER_INSTRUCTION)
     ask_reader = make_agent_tool(lambda: reader, "extract_value", "Answers a question.").function
     return await ask_reader(f"{question}\n\n{delimit_data(text, 'a tool')}", run)
 

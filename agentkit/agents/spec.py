@@ -42,7 +42,7 @@ from ..policies.questions import Respondents
 from ..policies.quota import Account, Accounts, Quota, QuotaStore, check_owner
 from ..policies.taint.hidden import HANDLE_TOOLS
 from ..policies.taint.policy import UntrustedSetting
-from ..sessions.journal.run_info import Setup
+from ..sessions.journal.run_info import Setup, schemas_of
 from ..sessions.journal.store import JournalLocation
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
@@ -266,6 +266,12 @@ class AgentSpec:
             "used. agent.session.save(path) stores its conversation, agent.map(queries) answers many queries at a time"
         )
 
+    def alone(self, **parts: Any) -> "AgentSpec":
+        """Return the specification with other parts, without servers, extensions, hand-offs and a journal."""
+        return replace(
+            self, select=None, toolsets=(), extensions=(), handoffs={}, journal=None, text_ends=False, **parts
+        )
+
     @property
     def about(self) -> str:
         """The description; "" for a function, which only a run can call."""
@@ -357,7 +363,7 @@ class AgentSpec:
     def setup(self, instruction: str = "") -> Setup:
         """Return what a run begins with, with the system message of the run; without one, for a comparison."""
         fixed = self._fixed_instruction
-        return Setup.of(instruction or self.instruction, self.tools, fixed=fixed)
+        return Setup(instruction or self.instruction, schemas_of(self.tools), fixed=fixed)
 
     @cached_property
     def all_settings(self) -> Mapping[str, Any]:
