@@ -82,7 +82,7 @@ class FolderNotes:
         """Return the notes of an owner, by name; no links, and nothing that is larger than a note."""
         try:
             with os.scandir(self._find_folder(owner)) as entries:
-                found = sorted((entry for entry in entries if entry.name.endswith(".md")), key=_name_of)
+                found = sorted((entry for entry in entries if entry.name.endswith(".md")), key=lambda entry: entry.name)
         except FileNotFoundError:
             return {}
         notes = {}
@@ -116,10 +116,6 @@ class FolderNotes:
 def _is_note(entry: os.DirEntry[str]) -> bool:
     is_small = entry.stat(follow_symlinks=False).st_size <= 8 * MAX_NOTE_CHARS
     return is_small and entry.is_file(follow_symlinks=False) and entry.name[0] != "."
-
-
-def _name_of(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 @frozen(slots=False)

@@ -6,7 +6,7 @@ A run is shown in the terminal, in a notebook, and as a page.
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
@@ -31,7 +31,6 @@ from ..records import (
     ConversationTagged,
     ConversationTitled,
     MessageWritten,
-    Record,
     RunBegun,
     RunEntry,
     StateWritten,
@@ -399,7 +398,7 @@ def fork(
                 StateWritten(encode_json(state), key),
                 *branch.message_records(listed[:end]),
                 *branch.text_records(TruncatedResults.from_dict(before["cut"])),
-                *_copy_steps(steps, begun),
+                *(one for row in steps for one in replace(row, run=branch.run, digest=None).split(key)),
             ]
         )
     return branch.run
@@ -435,7 +434,9 @@ def _edit(
                 raise JournalError(f"{where}: message {key} is a result. Edit it by the id of its call.")
             messages[place] = {**messages[place], "content": text}
             change = digest(place, encode_json(messages[place])) - kept.digests[place]
-            steps = [_change_input(row, change) if _asks_with(row, place, messages, first) else row for row in steps]
+            for at, row in enumerate(steps):
+                if _asks_with(row, place, messages, first):
+                    steps[at] = replace(row, input=(row.input + change) % DIGEST_MODULUS)
     return messages, steps
 
 
@@ -443,10 +444,6 @@ def _asks_with(row: Step, place: int, messages: Sequence[Message], first: int) -
     """Whether a step is a request that had the message at a place."""
     replies = [at for at in range(first, len(messages)) if messages[at]["role"] == "assistant"]
     return not row.call and place > 0 and (row.step > len(replies) or place < replies[row.step - 1])
-
-
-def _change_input(row: Step, change: int) -> Step:
-    return replace(row, input=(row.input + change) % DIGEST_MODULUS)
 
 
 def _session_state_after(run: RunRecords, step: int, last: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -459,11 +456,6 @@ def _session_state_after(run: RunRecords, step: int, last: Mapping[str, Any]) ->
             return {"session_state": outcome["session_state"]}
     setup = decode_setup(run.setup)
     return {"session_state": last["session_state"] if setup is None else setup.session_state}
-
-
-def _copy_steps(steps: Iterable[Step], run: RunBegun) -> Iterator[Record]:
-    for step in steps:
-        yield from replace(step, run=run.run, digest=None).split(run.conversation)
 
 
 def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:

@@ -68,22 +68,17 @@ class RunRecords:
     @property
     def last_reply(self) -> Step | None:
         """The last request that has a reply."""
-        return max((step for step in self.steps if not step.call and step.outcome), key=_number_of, default=None)
-
-
-def _number_of(step: Step) -> int:
-    return step.step
+        return max(
+            (step for step in self.steps if not step.call and step.outcome), key=lambda step: step.step, default=None
+        )
 
 
 def read_run_records(store: Store, run: str | RunEntry) -> RunRecords:
     """Return a run whose id is known; raise `LookupError` for an unknown one."""
     entry = store.runs(RunFilter(ids=[run]))[0] if isinstance(run, str) else run
     stored = fold(store.records(entry, kinds=(RunBegun, StepBegun, StepEnded)))
-    return RunRecords(entry, stored.setups.get(entry.id), sorted(stored.steps[entry.id].values(), key=_begin_of))
-
-
-def _begin_of(step: Step) -> float:
-    return step.begun
+    steps = sorted(stored.steps[entry.id].values(), key=lambda step: step.begun)
+    return RunRecords(entry, stored.setups.get(entry.id), steps)
 
 
 def usage_of(store: Store, run: RunRecords) -> Usage:
@@ -457,11 +452,6 @@ class Setup:
     session_state: Mapping[str, Any] = field(default_factory=dict)
     is_hiding: bool = False
     fixed: str | None = None
-
-    @classmethod
-    def of(cls, instruction: str, tools: ToolRegistry, *, fixed: str | None = None) -> "Setup":
-        """Return the setup of an agent."""
-        return cls(instruction, schemas_of(tools), fixed=fixed)
 
     def encode(self) -> str:
         """Return the setup as JSON, for `decode_setup`."""

@@ -304,18 +304,6 @@ class SqlStore(SharedStore):
         """Return the rows of a query."""
 
     @abstractmethod
-    def read_together(self, read: Callable[[], T]) -> T:
-        """Return what a function reads, all of whose queries see the same state; other threads wait."""
-
-    @abstractmethod
-    def compact(self) -> None:
-        """Remove setups that no run has, while no run begins; release the space of what was removed."""
-
-    @abstractmethod
-    def find_damage(self) -> list[str]:
-        """Return a line for each problem that the database finds in its own files."""
-
-    @abstractmethod
     def _is_alive(self, owner: int) -> bool:
         """Return whether the owner of leases, which is not this process, still lives."""
 

@@ -233,6 +233,9 @@ def _exchanges_of(run: RunRecords, setup: Setup | None, messages: Sequence[Messa
 class FileRecords:
     """The records of the lines of a file, of any version, as a store returns them.
 
+    Version 1 has requests and no conversation.  Exported runs of version 2 have a request before each reply, without
+    its messages.
+
     Attributes:
         number: The number of the line that is being read.
         places: The numbers of the lines with requests that were read.
@@ -242,36 +245,25 @@ class FileRecords:
         self._lines = lines
         self.number = 1
         self.places: list[int] = []
-
-    def __iter__(self) -> Iterator[Record]:
-        renewal = _Renewal(self._lines[0])
-        for number, line in enumerate(self._lines, 1):
-            self.number = number
-            if line["kind"] == "request":
-                self.places.append(number)
-            yield from map(from_line, renewal.renew(line))
-
-
-class _Renewal:
-    """Makes lines of the present version of those of former ones.
-
-    Version 1 has requests and no conversation.  Exported runs of version 2 have a request before each reply, without
-    its messages.
-    """
-
-    def __init__(self, first: Line) -> None:
-        kind = first["kind"]
-        version = first["version"]
-        if kind not in ("record", "recording"):
-            raise ValueError(f"its first line must be of the kind 'record', got {kind!r:.40}")
-        if version not in range(1, FILE_VERSION + 1):
-            raise ValueError(f"it has version {version!r:.40} of the format, expected {FILE_VERSION}. Update agentkit.")
         self._steps: dict[str, int] = {}
         self._end = 0
         self._asked = 0
 
-    def renew(self, line: Line) -> Iterator[Line]:
-        """Yield the lines for one line."""
+    def __iter__(self) -> Iterator[Record]:
+        kind = self._lines[0]["kind"]
+        version = self._lines[0]["version"]
+        if kind not in ("record", "recording"):
+            raise ValueError(f"its first line must be of the kind 'record', got {kind!r:.40}")
+        if version not in range(1, FILE_VERSION + 1):
+            raise ValueError(f"it has version {version!r:.40} of the format, expected {FILE_VERSION}. Update agentkit.")
+        for number, line in enumerate(self._lines, 1):
+            self.number = number
+            if line["kind"] == "request":
+                self.places.append(number)
+            yield from map(from_line, self._renew(line))
+
+    def _renew(self, line: Line) -> Iterator[Line]:
+        """Yield the lines of the present version for one line."""
         match line["kind"]:
             case "recording":
                 history = line["history"]
