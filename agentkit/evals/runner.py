@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager, nullcontext
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -216,9 +216,17 @@ class _Evaluation:
             for number in numbers
         ]
 
-    def opened(self) -> Any:
-        """Return a context manager of the evaluation in the journal, or of None."""
-        return nullcontext() if self._journal is None or self._replay is not None else self._in_journal(self._journal)
+    @contextmanager
+    def opened(self) -> Iterator[StoredEvaluation | None]:
+        """Yield the evaluation in the journal; None without one."""
+        if self._journal is None or self._replay is not None:
+            yield None
+            return
+        with opened_evaluation(self._journal, self._digest(), fresh=self._fresh) as self._stored:
+            try:
+                yield self._stored
+            finally:
+                self._stored = None
 
     def check_cases(self) -> None:
         """Raise `DefinitionError` for a case that names a tool which the agent cannot have, or that lacks a judge."""
@@ -253,14 +261,6 @@ class _Evaluation:
         if self._stored is not None:
             self._stored.keep(trial)
         return trial
-
-    @contextmanager
-    def _in_journal(self, place: Place) -> Iterator[StoredEvaluation]:
-        with opened_evaluation(place, self._digest(), fresh=self._fresh) as self._stored:
-            try:
-                yield self._stored
-            finally:
-                self._stored = None
 
     def _digest(self) -> str:
         """Return what identifies the plan: the cases, the models, the trials, and what the model reads of the agent."""
