@@ -110,7 +110,5 @@ def load_session(file: Path | None) -> "agentkit.Session":
         raise click.UsageError(f"{file}: the folder {file.parent} does not exist. Create it, or name another file.")
     if file is None or not file.exists():
         return agentkit.Session()
-    try:
+    with usage_errors(agentkit.RunError, OSError):
         return agentkit.Session.load(file)
-    except (agentkit.RunError, OSError) as error:
-        raise click.UsageError(str(error)) from error

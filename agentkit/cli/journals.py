@@ -25,7 +25,7 @@ import agentkit
 from ..extend import MAX_NOTE_CHARS, JournalNotes, SavedNote, escape_unprintable, mask, parse_json
 from .agents import agent_options, build_agent
 from .output import dump_json, follow, make_view, print_answer, print_note
-from .targets import AGENT, EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
+from .targets import AGENT, EXISTING_FILE, FILE, FILE_OR_DASH, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
 
 
 def manage_runs(
@@ -93,15 +93,10 @@ def _client_of(place: Path | str) -> Any:
 
 
 @click.command("show", cls=AgentCommand)
-@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.argument("file", type=FILE_OR_DASH)
 @AGENT
 @click.option("--journal", "--db", type=JOURNAL_PLACE, help=f"Show the run with the id FILE. {JOURNAL_HELP}")
-@click.option(
-    "--html",
-    "page",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="Write a page to this file (- for standard output) instead.",
-)
+@click.option("--html", "page", type=FILE_OR_DASH, help="Write a page to this file (- for standard output) instead.")
 @click.option(
     "--compare",
     "other",

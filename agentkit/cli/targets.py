@@ -135,6 +135,7 @@ class ToolsCommand(AgentCommand):
 
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+FILE_OR_DASH = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
