@@ -42,7 +42,7 @@ def frozen(
     def decorate(kind: Any) -> Any:
         if any(hasattr(base, "__dataclass_fields__") for base in kind.__mro__[1:]):
             return dataclass(frozen=True, slots=slots, kw_only=kw_only, eq=eq, repr=repr)(kind)
-        own = {*vars(kind)}
+        own = dict(vars(kind))
         made: Any = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(kind)
         made.__init__ = _make_init(made)
         made.__setattr__ = _refuse_assignment
@@ -53,7 +53,7 @@ def frozen(
             made._compared = staticmethod(_make_key([entry.name for entry in fields(made) if entry.compare]))
             if "__eq__" not in own:
                 made.__eq__ = _are_equal
-            if "__hash__" not in own:
+            if "__hash__" not in own or ("__eq__" in own and own["__hash__"] is None):  # Python sets None for `__eq__`
                 made.__hash__ = _hash
         if slots:
             made.__getstate__ = _list_state

@@ -158,6 +158,21 @@ def test_what_its_author_writes_in_it_runs():
     assert hash(Own(1)) == 1
 
 
+def test_a_class_with_an_equality_of_its_own_has_the_hash_of_its_fields():
+    def make(decorate: Maker) -> Any:
+        @decorate
+        class Own:
+            a: int
+            b: int = 2
+
+            def __eq__(self, other: object) -> bool:
+                return True
+
+        return Own
+
+    assert hash(make(frozen)(1)) == hash(make(standard)(1))
+
+
 def test_without_equality_it_is_equal_to_itself_alone():
     @frozen(eq=False)
     class Unequal:
