@@ -16,11 +16,13 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iter
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from .errors import RunError
+from .flow import Done, Event
 from .threads import POLL_SECONDS, Work, capture, on_cancel
+from .values import frozen
 
 T = TypeVar("T")
 
@@ -240,3 +242,17 @@ def is_async(function: Callable[..., Any]) -> bool:
         function = function.func
     called = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+
+
+@frozen
+class InThread(Generic[T]):
+    """The effect that calls a function, on an event loop in a thread; its outcome is what the function returns."""
+
+    function: Callable[[], T]
+
+    def perform(self) -> Generator[Event, None, T]:
+        yield from ()
+        return self.function()
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[T], None]:
+        yield Done(await run_in_thread(self.function))

@@ -27,6 +27,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
+from ..core.background import InThread
 from ..core.context import Extension, RunContext, enclosing
 from ..core.errors import DefinitionError, missing_package
 from ..core.flow import Effect, Flow, Hooks, Policy, around, ask, interpret
@@ -45,7 +46,6 @@ from ..tools.python_functions import describe_functions, has_await, name_functio
 from ..tools.registry import ToolRegistry
 from ..tools.results.jsonable import to_json_data
 from ..tools.roles import RUNS_AGENT, RUNS_PROGRAM
-from .tool_search import InThread
 
 RUN_CODE = "run_code"
 MAX_WORKERS = 64  # programs that run or wait for a call at the same time in a process

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from ..core.background import InThread
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Emit, Flow, Hooks, Policy, ask, interpret
@@ -25,7 +26,6 @@ from ..models.windows import parse_window
 from ..policies.long_results import KEPT, PAGE_KEY, READ_MORE, ReadingTools, TruncatedResults, format_address
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry
-from .tool_search import InThread
 
 SHARE = 0.7
 """The share of the window at which texts leave the requests; half of it stays."""

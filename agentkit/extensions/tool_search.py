@@ -8,15 +8,15 @@ loop knows all tools.  A model that cannot look for tools is offered the best on
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from ..core.background import run_in_thread
+from ..core.background import InThread
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError
-from ..core.flow import Done, Effect, Event, Flow, Policy, ask, interpret
+from ..core.flow import Effect, Flow, Policy, ask, interpret
 from ..core.messages import Message, text_of
 from ..core.values import frozen
 from ..engine.loop import REMINDER
@@ -232,17 +232,3 @@ class Catalog:
 def _make_catalog(settings: ToolSearch, tools: tuple[JsonTool[..., Any], ...]) -> Catalog:
     """Return the catalog of tools; runs with the same tools share it."""
     return Catalog(settings, tools)
-
-
-@frozen
-class InThread:
-    """The effect that calls a function, on an event loop in a thread; its outcome is what the function returns."""
-
-    function: Callable[[], Any]
-
-    def perform(self) -> Generator[Event, None, Any]:
-        yield from ()
-        return self.function()
-
-    async def aperform(self) -> AsyncGenerator[Event | Done[Any], None]:
-        yield Done(await run_in_thread(self.function))

@@ -11,17 +11,17 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from ..core.background import run_in_thread
+from ..core.background import InThread
 from ..core.context import RunContext
 from ..core.errors import DefinitionError, LimitExceeded, RunError
-from ..core.flow import Done, Effect, Emit, Event, Flow, Policy, ask, interpret
+from ..core.flow import Effect, Emit, Flow, Policy, ask, interpret
 from ..core.messages import Usage
 from ..core.values import frozen
 from ..engine.model import AskModel, Reply, Request
@@ -221,20 +221,6 @@ class Accounts:
     of_run: tuple[Account, ...]
 
 
-@frozen
-class _UseStore(Generic[T]):
-    """The effect that calls a function of a store, on an event loop in a thread."""
-
-    use: Callable[[], T]
-
-    def perform(self) -> Generator[Event, None, T]:
-        yield from ()
-        return self.use()
-
-    async def aperform(self) -> AsyncGenerator[Event | Done[T], None]:
-        yield Done(await run_in_thread(self.use))
-
-
 def keep_quotas(accounts: Sequence[Account]) -> Policy:
     """Return the policy that pays each request from the accounts, or raises `LimitExceeded` in its place."""
     enclosed = Accounts(tuple(accounts))
@@ -280,7 +266,7 @@ def _settle(held: Sequence[tuple[Account, float]], usage: Usage) -> Flow[None]:
     """Count the cost of a request; where it is unknown, count all that was set aside."""
     for account, dollars in held:
         cost = dollars if usage.cost is None else usage.cost
-        yield from ask(_UseStore(partial(account.settle, cost)))
+        yield from ask(InThread(partial(account.settle, cost)))
 
 
 def _hold(account: Account, effect: AskModel, unpriced: set[str], *, is_last: bool) -> Flow[tuple[Request, float]]:
@@ -297,7 +283,7 @@ def _hold(account: Account, effect: AskModel, unpriced: set[str], *, is_last: bo
             unpriced.add(model.name)
             yield from ask(Emit(PriceUnknown(model.name)))
         least = wanted = 0.0
-    held: float | None = yield from ask(_UseStore(partial(account.hold, least, wanted, is_last=is_last)))
+    held: float | None = yield from ask(InThread(partial(account.hold, least, wanted, is_last=is_last)))
     if held is None:
         raise account.make_error()
     return (request if held >= wanted else fit_reply(model, request, held, tokens)), held
