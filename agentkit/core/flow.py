@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, suppress
-from dataclasses import field
 from functools import lru_cache, partial
 from operator import methodcaller
 from queue import Empty, SimpleQueue
@@ -56,10 +55,6 @@ class Hooks:
     before: Callable[[Any], Any] | None = None
     after: Callable[[Any, Any], Any] | None = None
     failed: Callable[[Any, Exception], Flow[Any] | None] | None = None
-    is_called_back: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_called_back", self.after is not None or self.failed is not None)
 
 
 Layer: TypeAlias = tuple[Kinds, Handler | Hooks]
@@ -234,14 +229,16 @@ class _Paths(dict[type, list[_Step]]):
         self._receivers = _receivers_of(tuple([only for only, _ in layers]))
 
     def __missing__(self, kind: type) -> list[_Step]:
-        self[kind] = path = [_make_step(place + 1, self._layers[place][1]) for place in self._receivers[kind]]
+        path: list[_Step] = []
+        for place in self._receivers[kind]:
+            handle = self._layers[place][1]
+            if type(handle) is Hooks:
+                is_called_back = handle.after is not None or handle.failed is not None
+                path.append((place + 1, None, handle.before, handle if is_called_back else None))
+            else:
+                path.append((place + 1, handle, None, None))
+        self[kind] = path
         return path
-
-
-def _make_step(level: int, handle: Handler | Hooks) -> _Step:
-    if type(handle) is Hooks:
-        return level, None, handle.before, handle if handle.is_called_back else None
-    return level, handle, None, None
 
 
 def _beyond(level: int, path: list[_Step]) -> list[_Step]:
