@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
@@ -631,6 +632,8 @@ def fetch_model(source: str, *, sha256: str | None = None, progress: Progress | 
             with urllib.request.urlopen(source, timeout=60) as stream:
                 return _store(stream, source, target, sha256, stream.length, progress)
         except (OSError, http.client.HTTPException) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
             raise ModelError(f"{source}: it cannot be fetched: {error}", kind="connection") from error
     path = Path(source).expanduser()
     if not path.is_file():

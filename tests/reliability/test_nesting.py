@@ -1,6 +1,7 @@
 """Agents in tools of agents, in threads and on event loops: every way to call one from within another."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -85,7 +86,7 @@ def test_an_agent_in_a_tool_of_an_agent_in_a_tool(slept: Sleeps, world: str, kin
     async def afresh() -> Any:
         return await fresh()
 
-    tool = name_of(afresh if asyncio.iscoroutinefunction(way(JsonAgent(price_of))) else fresh)
+    tool = name_of(afresh if inspect.iscoroutinefunction(way(JsonAgent(price_of))) else fresh)
     outer = JsonAgent(tool, model=ScriptedModel(GIVE))
     assert Play(world, slept).run(outer, "?")[0].answer == "given"
     assert [message["content"] for message in outer.history if message["role"] == "tool"][:2] == ["3.5", "3.5"]

@@ -90,7 +90,8 @@ def test_the_page_behind_a_proxy_and_a_tunnel(app, tmp_path, unused_port):
             try:
                 return 200, fetch(request).decode()
             except HTTPError as error:
-                return error.code, error.read().decode()
+                with error:
+                    return error.code, error.read().decode()
 
         for path in ("/shop/info", "/info"):
             assert status(path, Host="shop.example", Origin="https://shop.example")[0] == 200

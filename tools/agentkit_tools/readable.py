@@ -56,9 +56,8 @@ BLOCKS = {
 """Elements that have an empty line before and after them."""
 MARKS = {"li": "- ", **{f"h{level}": "#" * level + " " for level in range(1, 7)}}
 
-CHUNK_CHARS = 65_536
-MAX_TAG_CHARS = 1_000_000
-"""The parser scans an unfinished tag again with each chunk; a page that never closes a tag would take minutes."""
+MAX_REST_CHARS = 8_192
+"""Characters behind an unfinished tag up to which the parser is closed: it would look for the end of each tag in them."""
 
 
 def extract_main(html: str, url: str = "", seconds: float = MAIN_SECONDS) -> str:
@@ -246,24 +245,20 @@ def to_absolute(address: str | None, base: str) -> str:
     return quote(full, safe="%/:=&?~#+!$,;'@*[]", errors="replace")
 
 
-def extract_text(html: str, url: str = "", max_tag_chars: int = MAX_TAG_CHARS) -> str:
+def extract_text(html: str, url: str = "") -> str:
     """Return all visible text of an HTML page as Markdown.
 
     Args:
         html: The page.
         url: The page's URL, to which its links are relative.
-        max_tag_chars: The length of an unfinished tag at which the parsing ends.
 
     Returns:
         The title first; headings begin with `#`, list items with `-`, and table cells are separated by `|`.
     """
     html = html.replace("<![", "<!")  # html.parser raises AssertionError on an unknown marked section
     reader = _Reader(url)
-    for start in range(0, len(html), CHUNK_CHARS):
-        reader.feed(html[start : start + CHUNK_CHARS])
-        if len(reader.rawdata) > max_tag_chars:
-            break
-    if len(reader.rawdata) < CHUNK_CHARS // 8:  # `close` would take long to find the end of each tag in a longer rest
+    reader.feed(html)  # all at once: with each further part the parser may scan an unfinished tag again
+    if len(reader.rawdata) < MAX_REST_CHARS:
         reader.close()
     return reader.text()
 

@@ -47,7 +47,7 @@ def test_every_known_parameter_is_one_of_litellm(installed):
 
     known = {*installed, *all_litellm_params, *GenericLiteLLMParams.model_fields, *OWN}
     for name in CONFIGS:
-        known |= {field for part in getattr(litellm, name).__mro__ for field in vars(part).get("__annotations__", {})}
+        known |= {field for part in getattr(litellm, name).__mro__ for field in inspect.get_annotations(part)}
     folder = Path(litellm.__file__).parent
     known |= {name for name, path in SOURCES.items() if name in (folder / path).read_text()}
     assert REQUEST_PARAMETERS - known == set()
