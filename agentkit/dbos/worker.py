@@ -12,6 +12,7 @@ wakes, its lease is lost and it writes nothing.
 """
 
 import asyncio
+import logging
 import os
 import secrets
 import socket
@@ -87,16 +88,19 @@ class Execution:
             session.stop("cancelled")
 
     async def execute(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
-        """Return the outcome of a piece of work."""
+        """Return the outcome of a piece of work; raise DBOS's error for a run that was stopped."""
         self.active[workflow] = None
         try:
             outcome = await self._attempt(workflow, work)
         finally:
             del self.active[workflow]
+            is_stopped = workflow in self._stopped
             self._stopped.discard(workflow)
         if work.session:
             with suppress(JournalError):  # else the next look admits it
                 await run_in_thread(lambda: self._database.tables.admit(work.session, ended=workflow))
+        if is_stopped:  # DBOS has its outcome already
+            raise import_module("dbos").error.DBOSWorkflowCancelledError(f"run {work.run} was cancelled")
         return {**outcome, "worker": self.worker}
 
     async def _attempt(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
@@ -450,6 +454,7 @@ class Worker:
         }
         dbos = library.DBOS
         dbos(config=config)
+        logging.getLogger("dbos").addFilter(_is_no_stop)
 
         @dbos.workflow(name=WORKFLOW, max_recovery_attempts=None)  # type: ignore[untyped-decorator]
         async def run(text: str) -> str:
@@ -474,6 +479,12 @@ class Worker:
         sys.stderr.write(f"agentkit: worker {self.name} was taken for dead, so it ends. Start it again.\n")
         sys.stderr.flush()
         os._exit(LOST)
+
+
+def _is_no_stop(record: logging.LogRecord) -> bool:
+    """Return whether a record of DBOS is other than the traceback that it logs of a run that was stopped."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, import_module("dbos").error.DBOSAwaitedWorkflowCancelledError)
 
 
 def _limiter(rate: Rate | None) -> dict[str, float] | None:

@@ -249,7 +249,7 @@ def test_a_run_that_kills_its_workers_is_dead_with_the_reason(client, start):
 @pytest.mark.parametrize("url", ["postgres", "sqlite"], indirect=True)
 def test_one_worker_does_all_the_rest(client, start, effects, url, tmp_path):
     """One worker for what needs no death: keys, ids, sessions, decisions, events, batches, schedules, deletion."""
-    start("--concurrency", "2").wait_ready()
+    worker = start("--concurrency", "2").wait_ready()
     check_keys_take_turns(client)
     check_ids(client, effects)
     check_priorities(client)
@@ -266,6 +266,7 @@ def test_one_worker_does_all_the_rest(client, start, effects, url, tmp_path):
     check_schedule(client)
     check_batch(url)
     check_deletion(client, url)
+    assert "Traceback" not in worker.log.read_text()
 
 
 def check_keys_take_turns(client) -> None:
