@@ -41,6 +41,10 @@ from .queue_tables import (
     VALID_RUN_ID,
     WORKFLOW,
     QueuedRun,
+    check_delay,
+    check_integer,
+    check_queue_text,
+    check_run_id,
     run_of_schedule,
     session_options,
 )
@@ -101,6 +105,7 @@ class Client:
             RunError: An argument is not valid.
             JournalError: The database cannot be reached.
         """
+        check_delay(delay)
         work = QueuedRun(agent, id or secrets.token_hex(6), query, session, attempts)
         options = {**_options(work, priority, key), **session_options(session, delay), "workflow_id": work.run}
         self._perform(lambda: self._dbos.enqueue(options, work.encode()))
@@ -113,7 +118,8 @@ class Client:
         return await run_in_thread(partial(self.submit, agent, query, **how))
 
     def run(self, id: str) -> RunHandle:
-        """Return the handle of a run that was submitted before."""
+        """Return the handle of a run that was submitted before; raise `RunError` for what cannot be its id."""
+        check_run_id(id)
         return RunHandle(self, id)
 
     def runs(self, *, limit: int | None = 100, state: str = "") -> list[RunStatus]:
@@ -124,8 +130,10 @@ class Client:
             state: Return only runs in this state, see `RunStatus`.
 
         Raises:
-            RunError: There is no such state.
+            RunError: There is no such state, or the limit is not valid.
         """
+        if limit is not None and not (isinstance(limit, int) and limit >= 0):
+            raise RunError(f"limit must be an integer >= 0 or None, got {limit!r:.60}")
         if state not in ("", *STATES):
             raise RunError(f"state: {state!r} is not the state of a run. States: {', '.join(STATES)}")
         size = MAX_IDS if state or limit is None else min(limit, MAX_IDS)
@@ -156,9 +164,12 @@ class Client:
             seconds: How long to wait for a database that cannot be reached.
 
         Raises:
+            RunError: The ids are not several texts.
             JournalError: The database cannot be reached.
         """
-        wanted = [*ids]
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise RunError(f"ids must be a list of the ids of runs, got {ids!r:.60}")
+        wanted = [run for run in ids if isinstance(run, str) and VALID_RUN_ID.fullmatch(run)]
         found = defaultdict[str, list[Any]](list)
         for start in range(0, len(wanted), MAX_IDS):
             some = wanted[start : start + MAX_IDS]
@@ -227,6 +238,11 @@ class Client:
         Raises:
             RunError: The name, the expression or the time zone is not valid.
         """
+        if not name or not isinstance(name, str):
+            raise RunError(f"schedule: name must be a text that is not empty, got {name!r:.60}")
+        for option, text in (("cron", cron), ("timezone", timezone)):
+            if not isinstance(text, str):
+                raise RunError(f"schedule {name!r:.90}: {option} must be a text, got {text!r:.60}")
         if not VALID_RUN_ID.fullmatch(run_of_schedule(f"{name}-2000-01-01T00:00:00+00:00")):
             raise RunError(f"schedule {name!r:.90}: no run can have its name. Use at most 74 characters of ASCII")
         work = QueuedRun(agent, "scheduled", query, session, attempts)
@@ -241,7 +257,9 @@ class Client:
         try:
             self._perform(lambda: self._dbos.apply_schedules([schedule]))
         except import_module("dbos").error.DBOSException as error:
-            raise RunError(f"schedule {name!r}: {error}. Five fields of cron: '0 8 * * 1-5'") from error
+            raise RunError(
+                f"schedule {name!r}: {error}. Five fields of cron: '0 8 * * 1-5'; a time zone: 'UTC'"
+            ) from error
 
     def unschedule(self, name: str) -> None:
         """Remove a schedule; runs that it has submitted stay."""
@@ -305,11 +323,9 @@ class Client:
 
 
 def _options(work: QueuedRun, priority: int, key: str) -> dict[str, Any]:
-    if not 1 <= priority < 1 << 31:
-        raise RunError(f"priority must be an integer from 1 to 2147483647, got {priority!r}")
+    check_integer("priority", priority)
     for name, text in (("agent", work.agent), ("session", work.session), ("key", str(key))):
-        if not isinstance(text, str) or "\0" in text:
-            raise RunError(f"{name} must be a text without null characters, got {text!r:.60}")
+        check_queue_text(name, text)
     return {
         "workflow_name": WORKFLOW,
         "queue_name": queue_of(work.agent),

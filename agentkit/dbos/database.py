@@ -74,16 +74,13 @@ class Database:
             DefinitionError: It is no URL of PostgreSQL or SQLite, or this SQLite is too old.
             JournalError: It cannot be opened.
         """
-        if not isinstance(url, str) or not url.startswith(SCHEMES):
-            raise DefinitionError(
-                f"workers: {mask(repr(url)):.80} is not the URL of their database. "
-                f"Give {SCHEMES[0]}USER@HOST/DATABASE, or on one machine {FILE_SCHEME}runs.db"
-            )
+        check_url(url)
         if url.startswith(FILE_SCHEME):
             check_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2])
             queue = f"{url}-queue"
         else:
             queue = f"{SCHEMES[0]}{url.partition('://')[2]}"
+            _check_hosts(queue)
         store = open_store(url)
         if not isinstance(store, SqlStore):
             close_store(store)
@@ -97,6 +94,27 @@ class Database:
         """Release the journal."""
         self.tables.close()
         close_store(self.store)
+
+
+def check_url(url: Any) -> None:
+    """Raise `DefinitionError` for what is not the URL of a database of workers."""
+    if not isinstance(url, str) or not url.startswith(SCHEMES):
+        raise DefinitionError(
+            f"workers: {mask(repr(url)):.80} is not the URL of their database. "
+            f"Give {SCHEMES[0]}USER@HOST/DATABASE, or on one machine {FILE_SCHEME}runs.db"
+        )
+
+
+def _check_hosts(queue: str) -> None:
+    """Raise `DefinitionError` for a URL that DBOS cannot read: `host1:1,host2:2`, which PostgreSQL's programs can."""
+    library = import_module("sqlalchemy")
+    try:
+        library.make_url(queue)
+    except (ValueError, library.exc.ArgumentError) as error:
+        raise DefinitionError(
+            f"workers: {mask(repr(queue)):.80}: the host or the port cannot be read. Give one host and one port, or "
+            f"several as {SCHEMES[0]}USER@/DATABASE?host=HOST1,HOST2&port=5432,5432"
+        ) from error
 
 
 def _create_queue(store: SqlStore, own: WorkerTables, queue: str) -> None:

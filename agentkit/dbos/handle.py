@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from .. import Paused, Pending, Question, RunError, RunStopped, ToolCall, Usage
 from ..extend import Decision, Given, JournalError, join_given, read_answers, run_in_thread
 from .database import is_unreachable
-from .queue_tables import CONTINUED, NO_KEY, QueuedRun
+from .queue_tables import CONTINUED, NO_KEY, QueuedRun, check_wait
 
 ENDED = ("finished", "failed", "stopped", "dead")
 """The states in which a run stays until it is retried."""
@@ -223,6 +223,7 @@ class RunHandle:
             RunError: It failed, or its attempts are used up.
             TimeoutError: The time is over; the run continues.
         """
+        check_wait(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         while (status := self._read_outcome()) is None:
             _check_time(self.id, end)
@@ -231,6 +232,7 @@ class RunHandle:
 
     async def aresult(self, timeout: float | None = None) -> Any:
         """Do `result` on the running event loop."""
+        check_wait(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         while (status := await run_in_thread(self._read_outcome)) is None:
             _check_time(self.id, end)
@@ -282,12 +284,12 @@ class RunHandle:
             calls: The calls or their ids; without one, all that wait.
             decision: True; False or a reason to refuse; or other arguments.
         """
-        wanted = [call if isinstance(call, str) else call.id for call in calls]
+        wanted = [_id_of(call) for call in calls]
         self.proceed(approvals=dict.fromkeys(wanted or [call.id for call in self.status.calls], decision))
 
     def answer(self, pending: Pending | Question | str, value: Any) -> None:
         """Continue a paused run with an answer to what it waits for, or to its id."""
-        self.proceed(answers={pending if isinstance(pending, str) else pending.id: value})
+        self.proceed(answers={_id_of(pending): value})
 
     def proceed(self, *, answers: Given | None = None, approvals: Given | None = None) -> None:
         """Continue a paused run with several decisions and answers, by the ids of what it waits for.
@@ -356,6 +358,14 @@ class _EventReader:
             self._number = batches[-1][0]
         self.is_over = is_ended
         return [event for _, body in batches for event in json.loads(body)]
+
+
+def _id_of(entry: Pending | Question | ToolCall | str) -> str:
+    """Return the id of what a run waits for; raise `RunError` for anything else."""
+    found = entry if isinstance(entry, str) else getattr(entry, "id", None)
+    if not isinstance(found, str):
+        raise RunError(f"expected what the run waits for, or its id, got {entry!r:.60}. status.pending lists it")
+    return found
 
 
 def _check_time(run: str, end: float | None) -> None:

@@ -10,6 +10,7 @@ its agent when no run of the session before it is unfinished.
 """
 
 import json
+import math
 import re
 import sqlite3
 import threading
@@ -32,6 +33,42 @@ DEFAULT_ATTEMPTS = 3
 DEFAULT_PRIORITY = 100
 NO_KEY = "-"
 """The partition of runs without a key."""
+MAX_DELAY = 1e9
+"""Seconds, about 31 years: with more, no time of the database could hold the beginning of the run."""
+
+
+def check_run_id(run: Any) -> None:
+    """Raise `RunError` for what cannot be the id of a run."""
+    if not isinstance(run, str) or not VALID_RUN_ID.fullmatch(run):
+        raise RunError(f"id: {run!r:.120} is not the id of a run. Use 1 to 100 of a-z, A-Z, 0-9 and . _ : -")
+
+
+def check_integer(name: str, value: Any, most: int = (1 << 31) - 1) -> None:
+    """Raise `RunError` unless an argument is an integer from 1 to `most`."""
+    if not isinstance(value, int) or not 1 <= value <= most:
+        raise RunError(f"{name} must be an integer from 1 to {most}, got {value!r:.60}")
+
+
+def check_queue_text(name: str, text: Any) -> None:
+    """Raise `RunError` unless an argument is a text that a database can hold."""
+    if not isinstance(text, str) or "\0" in text:
+        raise RunError(f"{name} must be a text without null characters, got {text!r:.60}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise RunError(f"{name} must be a text of whole characters, got {text!r:.60}") from error
+
+
+def check_delay(delay: Any) -> None:
+    """Raise `RunError` unless a delay is a number of seconds that the queue can add to the present time."""
+    if not isinstance(delay, int | float) or not 0 <= delay <= MAX_DELAY:
+        raise RunError(f"delay must be a number of seconds from 0 to {MAX_DELAY:.0f}, got {delay!r:.60}")
+
+
+def check_wait(timeout: Any) -> None:
+    """Raise `RunError` unless a timeout is a number of seconds or None."""
+    if timeout is not None and (not isinstance(timeout, int | float) or math.isnan(timeout)):
+        raise RunError(f"timeout must be a number of seconds or None, got {timeout!r:.60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +95,8 @@ class QueuedRun:
     def __post_init__(self) -> None:
         if not isinstance(self.query, str) or not self.query.strip():
             raise RunError(f"query must be a text that is not empty, got {self.query!r:.60}")
-        if not isinstance(self.run, str) or not VALID_RUN_ID.fullmatch(self.run):
-            raise RunError(f"id: {self.run!r:.120} is not the id of a run. Use 1 to 100 of a-z, A-Z, 0-9 and . _ : -")
-        if self.attempts < 1:
-            raise RunError(f"attempts must be an integer >= 1, got {self.attempts!r}")
+        check_run_id(self.run)
+        check_integer("attempts", self.attempts)
 
     def encode(self) -> str:
         """Return the work as JSON."""

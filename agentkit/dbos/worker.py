@@ -13,6 +13,7 @@ wakes, its lease is lost and it writes nothing.
 
 import asyncio
 import logging
+import math
 import os
 import secrets
 import socket
@@ -44,6 +45,7 @@ from .database import (
     WRITE_SECONDS,
     Database,
     EventLog,
+    check_url,
     find_superseded,
     is_unreachable,
     list_calls,
@@ -57,6 +59,7 @@ from .queue_tables import (
     SCHEDULED,
     WORKFLOW,
     QueuedRun,
+    check_queue_text,
     encode_outcome,
     error_outcome,
     result_outcome,
@@ -126,6 +129,8 @@ class Execution:
             except ModelError as error:
                 reason = f"{type(error).__name__}: {error}"
                 is_begun = False
+            except RunError as error:  # the session has a name that no session can have
+                return await self._end(error_outcome(error), work)
             if workflow in self._stopped:
                 return await self._end(error_outcome(RunStopped("cancelled")), work)
             await asyncio.sleep(wait)
@@ -383,16 +388,14 @@ class Worker:
         per_key: int | None = None,
         key_rate: Rate | None = None,
     ) -> None:
-        for name, agent in agents.items():
-            if not isinstance(agent, JsonAgent):
-                raise DefinitionError(f"Worker: {name!r} must be a JsonAgent, got {type(agent).__name__}")
-        if not agents or concurrency < 1:
-            raise DefinitionError(f"Worker: expected agents and concurrency >= 1, got {len(agents)} and {concurrency}")
+        _check_agents(agents)
+        check_url(url)
         for option, rate_given in (("rate", rate), ("key_rate", key_rate)):
-            if rate_given is not None and (rate_given[0] < 1 or rate_given[1] <= 0):
-                raise DefinitionError(f"Worker: {option} must be a number >= 1 and seconds > 0, got {rate_given}")
-        if any(limit is not None and limit < 1 for limit in (per_key, total)):
-            raise DefinitionError(f"Worker: per_key and total must be at least 1, got {per_key} and {total}")
+            _check_rate(option, rate_given)
+        for option, limit in (("concurrency", concurrency), ("total", total), ("per_key", per_key)):
+            is_missing = limit is None and option != "concurrency"
+            if not is_missing and not (isinstance(limit, int) and limit >= 1):
+                raise DefinitionError(f"Worker: {option} must be an integer >= 1, got {limit!r:.60}")
         if per_key is not None and total is not None and per_key > total:
             raise DefinitionError(f"Worker: per_key must be at most total, got {per_key} and {total}")
         self.name = f"{socket.gethostname()[:30]}-{os.getpid()}-{secrets.token_hex(3)}"
@@ -420,7 +423,13 @@ class Worker:
 
         Runs that are not finished then are continued by other workers.  A worker that the others have taken for dead
         ends the process with the code 75, so that it is started again.
+
+        Raises:
+            DefinitionError: The time is not a number of seconds.
+            JournalError: The database cannot be opened.
         """
+        if not isinstance(grace, int | float) or not 0 <= grace < math.inf:
+            raise DefinitionError(f"Worker.serve: grace must be a number of seconds >= 0, got {grace!r:.60}")
         library = import_module("dbos")
         refuse_pickle(in_process=True)
         database = Database.open(self._url)
@@ -479,6 +488,32 @@ class Worker:
         sys.stderr.write(f"agentkit: worker {self.name} was taken for dead, so it ends. Start it again.\n")
         sys.stderr.flush()
         os._exit(LOST)
+
+
+def _check_agents(agents: Any) -> None:
+    """Raise `DefinitionError` unless there are agents, each with the name of a queue."""
+    if not isinstance(agents, Mapping) or not agents:
+        got = type(agents).__name__ if agents else repr(agents)
+        raise DefinitionError(f'Worker: expected agents by their names, got {got:.60}. Give {{"agent": agent}}')
+    for name, agent in agents.items():
+        if not isinstance(agent, JsonAgent):
+            raise DefinitionError(f"Worker: {name!r} must be a JsonAgent, got {type(agent).__name__}")
+        try:
+            check_queue_text("the name of an agent", name)
+        except RunError as error:
+            raise DefinitionError(f"Worker: {error}") from error
+
+
+def _check_rate(option: str, rate: Any) -> None:
+    """Raise `DefinitionError` unless a rate is a number of runs and a time."""
+    match rate:
+        case None:
+            return
+        case (int(number), int() | float() as seconds) if number >= 1 and 0 < seconds < math.inf:
+            return
+    raise DefinitionError(
+        f"Worker: {option} must be a number >= 1 and seconds > 0, got {rate!r:.60}. (100, 60.0) is 100 a minute"
+    )
 
 
 def _is_no_stop(record: logging.LogRecord) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import re
 import sqlite3
 import subprocess
@@ -45,6 +46,15 @@ def test_an_address_that_is_not_a_database_is_refused():
         Client("postgresql+psycopg://agents:secret@db/agents")
 
 
+def test_a_url_that_the_queue_cannot_read_is_refused_with_one_that_it_can():
+    with pytest.raises(
+        DefinitionError,
+        match=r"workers: 'postgresql://a:\*\*\*@h1:1,h2:2/db': the host or the port cannot be read. Give one host and one "
+        r"port, or several as postgresql://USER@/DATABASE\?host=HOST1,HOST2&port=5432,5432",
+    ):
+        Client("postgresql://a:secret@h1:1,h2:2/db")
+
+
 def test_a_file_of_lines_is_refused(url):
     with pytest.raises(DefinitionError, match=r"is a file of lines. Name the file of the database \*.db"):
         Client(url.replace("runs.db", "runs.jsonl"))
@@ -67,14 +77,53 @@ def test_a_sqlite_that_the_queue_cannot_use_is_refused():
         ({"session": 5}, "session must be a text without null characters, got 5"),
         ({"session": "a\0b"}, "session must be a text without null characters"),
         ({"key": "a\0b"}, "key must be a text without null characters"),
-        ({"attempts": 0}, "attempts must be an integer >= 1, got 0"),
+        ({"session": "\ud800"}, "session must be a text of whole characters"),
+        ({"key": "\ud800"}, "key must be a text of whole characters"),
+        ({"attempts": 0}, "attempts must be an integer from 1 to 2147483647, got 0"),
+        ({"attempts": "3"}, "attempts must be an integer from 1 to 2147483647, got '3'"),
         ({"priority": 0}, "priority must be an integer from 1"),
+        ({"priority": None}, "priority must be an integer from 1 to 2147483647, got None"),
+        ({"delay": "1"}, "delay must be a number of seconds from 0 to 1000000000, got '1'"),
+        ({"delay": -1}, "delay must be a number of seconds from 0"),
+        ({"delay": math.nan}, "delay must be a number of seconds from 0"),
+        ({"delay": 1e30, "session": "s"}, "delay must be a number of seconds from 0"),
     ],
 )
 def test_wrong_arguments_of_a_submission_are_named(client, given, message):
     with pytest.raises(RunError, match=message):
         client.submit("agent", **{"query": "Hello", **given})
     assert client.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda client: client.runs(limit="5"), "limit must be an integer >= 0 or None, got '5'"),
+        (lambda client: client.states(5), "ids must be a list of the ids of runs, got 5"),
+        (lambda client: client.states("abc"), "ids must be a list of the ids of runs, got 'abc'"),
+        (lambda client: client.run(5), "id: 5 is not the id of a run"),
+        (lambda client: client.submit("agent", "Hello").result(timeout="1"), "timeout must be a number of seconds or"),
+        (lambda client: client.submit("agent", "Hello").result(timeout=math.nan), "timeout must be a number of sec"),
+        (
+            lambda client: client.submit("agent", "Hello").approve(5),
+            "expected what the run waits for, or its id, got 5",
+        ),
+        (
+            lambda client: client.submit("agent", "Hello").answer(5, 1),
+            "expected what the run waits for, or its id, got",
+        ),
+        (lambda client: client.schedule(5, "* * * * *", "agent", "Hello"), "name must be a text that is not empty"),
+        (lambda client: client.schedule("n", None, "agent", "Hello"), "schedule 'n': cron must be a text, got None"),
+    ],
+)
+def test_wrong_arguments_of_a_client_and_a_handle_are_named(client, act, message):
+    with pytest.raises(RunError, match=message):
+        act(client)
+
+
+def test_an_id_that_no_run_can_have_is_not_known(client):
+    handle = client.submit("agent", "Hello")
+    assert [status.id for status in client.states(["\ud800", 5, handle.id])] == [handle.id]
 
 
 def test_a_run_waits_in_the_queue_and_can_be_cancelled_there(client):
@@ -286,15 +335,26 @@ def test_a_worker_checks_its_agents_and_limits():
     with pytest.raises(DefinitionError, match="'agent' must be a JsonAgent, got int"):
         Worker({"agent": 5}, "sqlite:///runs.db")
     agent = JsonAgent(len, model=ScriptedModel(answer("x")))
-    with pytest.raises(DefinitionError, match="concurrency >= 1"):
-        Worker({"agent": agent}, "sqlite:///runs.db", concurrency=0)
+    with pytest.raises(DefinitionError, match=r'expected agents by their names, got list. Give {"agent": agent}'):
+        Worker([agent], "sqlite:///runs.db")
+    with pytest.raises(DefinitionError, match="the name of an agent must be a text without null characters, got 5"):
+        Worker({5: agent}, "sqlite:///runs.db")
+    with pytest.raises(DefinitionError, match="workers: None is not the URL of their database"):
+        Worker({"agent": agent}, None)
+    with pytest.raises(DefinitionError, match="grace must be a number of seconds >= 0, got 'x'"):
+        Worker({"agent": agent}, "sqlite:///runs.db").serve(grace="x")
 
 
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
         ({"per_key": 3, "total": 2}, "per_key must be at most total, got 3 and 2"),
-        ({"total": 0}, "per_key and total must be at least 1, got None and 0"),
+        ({"concurrency": 0}, "concurrency must be an integer >= 1, got 0"),
+        ({"concurrency": "8"}, "concurrency must be an integer >= 1, got '8'"),
+        ({"total": 0}, "total must be an integer >= 1, got 0"),
+        ({"per_key": "1"}, "per_key must be an integer >= 1, got '1'"),
+        ({"rate": 5}, r"rate must be a number >= 1 and seconds > 0, got 5. \(100, 60.0\) is 100 a minute"),
+        ({"rate": (1, "a")}, r"rate must be a number >= 1 and seconds > 0, got \(1, 'a'\)"),
         ({"rate": (0, 60.0)}, r"rate must be a number >= 1 and seconds > 0, got \(0, 60.0\)"),
         ({"key_rate": (5, 0.0)}, r"key_rate must be a number >= 1 and seconds > 0, got \(5, 0.0\)"),
     ],

@@ -359,6 +359,9 @@ def check_failure_and_retry(client) -> None:
     handle.retry()
     with pytest.raises(RunError, match="2 attempts failed"):
         handle.result(LONG)
+    named = client.submit("agent", "effect 1 0 f", session="agentkit:notes/ada")
+    with pytest.raises(RunError, match="names that begin with 'agentkit:notes/' are those of notes"):
+        named.result(LONG)
 
 
 def check_events(client) -> None:
@@ -518,7 +521,7 @@ def check_deletion(client, url) -> None:
     time.sleep(1.5)  # a time of it that was due
     wait_until(lambda: all(one.state == "finished" for one in client.runs() if one.query.endswith("sesame4")))
     waiting = client.submit("agent", "effect 1 0 waits", delay=1000)
-    running = client.submit("agent", "effect 40 0.2 works")
+    running = client.submit("agent", "effect 20 3 works")
     wait_until(lambda: running.status.state == "running" and running.id in {run.id for run in runs(url)})
     assert all(found_in_tables(url, label) for label in secrets)
     delete(done.id, store=url)
@@ -528,7 +531,7 @@ def check_deletion(client, url) -> None:
     prune(0, store=url)
     assert not [label for label in secrets if found_in_tables(url, label)]
     assert (waiting.status.state, waiting.status.query) == ("queued", "effect 1 0 waits")
-    assert (running.status.state, running.status.query) == ("running", "effect 40 0.2 works")
+    assert (running.status.state, running.status.query) == ("running", "effect 20 3 works")
     running.stop()
     for handle in (done, failed, paused, cancelled):
         assert handle.status.state == "deleted"
