@@ -5,6 +5,7 @@ The events of running runs are written into it in batches, so that clients can f
 
 import hashlib
 import json
+import logging
 import sqlite3
 import sys
 import threading
@@ -22,7 +23,9 @@ from ..extend import (
     Journal,
     JournalError,
     Lease,
+    LeaseLost,
     RunFilter,
+    RunNotice,
     SqlStore,
     Step,
     StepBegun,
@@ -268,7 +271,8 @@ def is_unreachable(error: JournalError) -> bool:
 WRITE_SECONDS = 0.1
 """Seconds between two writes of new events."""
 MAX_UNWRITTEN_EVENTS = 10_000
-"""Events of a run that wait for a database that is away; later ones are dropped until it is back."""
+"""Events of a run that wait for a database that is away; later ones are counted in a notice, and lost."""
+_log = logging.getLogger("agentkit")
 
 
 class RunEvents:
@@ -279,19 +283,46 @@ class RunEvents:
         self._number = number
         self._began = time.perf_counter()
         self._entries = list[dict[str, Any]]()
+        self._lost = 0
+        self._batches = list[EventBatch]()
+        """Those that were not written yet.  A batch stays as it is, because a write that failed may have succeeded."""
+        self._unwritten = 0
+        """The number of the events in them."""
         self.listen = draw_frames(self._add)
         """The listener of the run."""
 
     def _add(self, frame: Frame) -> None:
-        if len(self._entries) <= MAX_UNWRITTEN_EVENTS:
-            self._entries.append(encode_frame(frame, time.perf_counter() - self._began))
+        if len(self._entries) + self._unwritten > MAX_UNWRITTEN_EVENTS:
+            self._lost += 1
+            return
+        self._note_lost()
+        self._append(frame)
 
-    def take(self) -> Iterator[EventBatch]:
-        """Yield the new events, if there are any; the thread of the run may add one at any moment."""
+    def _note_lost(self) -> None:
+        if self._lost:
+            text = f"{self._lost} events are missing here, because the database of the workers was away."
+            self._lost = 0
+            _log.warning("run %s: %s", self._run, text)
+            self._append(RunNotice("", text, is_warning=True))
+
+    def _append(self, frame: Frame) -> None:
+        self._entries.append(encode_frame(frame, time.perf_counter() - self._began))
+
+    def take(self) -> list[EventBatch]:
+        """Return what is not written, the new events in a last batch; the run's thread may add one at any moment."""
+        if not self._batches:
+            self._note_lost()
         if entries := self._entries[:]:
             del self._entries[: len(entries)]
+            self._unwritten += len(entries)
             self._number += 1
-            yield self._run, self._number, json.dumps(entries, default=str)
+            self._batches.append((self._run, self._number, json.dumps(entries, default=str)))
+        return [*self._batches]
+
+    def forget(self) -> None:
+        """Remove the batches that `take` has returned: they are written, or cannot be."""
+        self._batches.clear()
+        self._unwritten = 0
 
 
 class EventLog:
@@ -311,20 +342,28 @@ class EventLog:
             self._open.add(events)
         return events
 
-    def close(self, events: RunEvents) -> None:
-        """Write the last events of a run."""
+    def close(self, events: RunEvents) -> bool:
+        """Write the last events of a run; return False if the database is away, so that it must be done again."""
         with self._guard:
             self._open.discard(events)
-            self._write([*events.take()])
+            return self._write([events]) and self._write([events])  # the second may have a notice of lost events
 
     def write(self) -> None:
         """Write the new events of all runs."""
         with self._guard:
-            self._write([batch for events in self._open for batch in events.take()])
+            self._write([*self._open])
 
-    def _write(self, batches: list[EventBatch]) -> None:
-        if batches:
+    def _write(self, logs: Sequence[RunEvents]) -> bool:
+        """Write what is new; return False if the database is away, and the next write has it again."""
+        if batches := [batch for events in logs for batch in events.take()]:
             try:
                 self._database.own.add_events(batches, self._lease)
-            except JournalError:  # the run is in the journal; only a client that is watching misses these events
-                return
+            except LeaseLost:  # other workers write the events of the runs
+                pass
+            except JournalError as error:
+                if is_unreachable(error):
+                    return False
+                _log.warning("events of runs are lost for those who watch them: %s", error)
+            for events in logs:
+                events.forget()
+        return True

@@ -219,7 +219,8 @@ class Execution:
                         raise
                     query = None
         finally:
-            await asyncio.shield(run_in_thread(lambda: self._events.close(events)))
+            while not await asyncio.shield(run_in_thread(lambda: self._events.close(events))):
+                await asyncio.sleep(MIN_WAIT)  # a client that sees the outcome asks for no more events
 
     def _open(self, agent: JsonAgent[Any], work: QueuedRun) -> tuple[Session, list[str]]:
         """Return the conversation of the work, and how the agent differs from the one that began the run."""

@@ -20,7 +20,7 @@ from dbos._serialization import DBOSDefaultSerializer, deserialize_value
 from agentkit import DefinitionError, JsonAgent, Pending, RunError
 from agentkit.cli import main
 from agentkit.dbos import Client, RunHandle, RunStatus, Worker
-from agentkit.dbos.database import EventLog, RunEvents, check_sqlite
+from agentkit.dbos.database import MAX_UNWRITTEN_EVENTS, EventLog, RunEvents, check_sqlite
 from agentkit.dbos.handle import read_status
 from agentkit.dbos.queue_tables import QueuedRun, error_outcome
 from agentkit.extend import PersonAnswer, RunNotice
@@ -416,14 +416,18 @@ def test_an_event_that_arrives_while_others_are_written_is_kept():
     events = RunEvents("run", 0)
     batches = []
 
+    def take():
+        batches.extend(events.take())
+        events.forget()
+
     class Text(str):
         def __deepcopy__(self, _):
-            batches.extend(events.take())  # as the thread that writes, between the two halves of an addition
+            take()  # as the thread that writes, between the two halves of an addition
             return str(self)
 
     for text in ("first", "second"):
         events._add(RunNotice(1, Text(text)))
-    batches.extend(events.take())
+    take()
     assert [(number, json.loads(body)[0]["text"]) for _, number, body in batches] == [(1, "first"), (2, "second")]
 
 
@@ -448,3 +452,69 @@ def test_the_last_events_of_a_run_are_written_after_those_before_them():
     log.close(events)
     writer.join()
     assert written == [1, 2]
+
+
+class Outage:
+    """The tables of the workers in a database that can be away; `error` is the cause of what it raises then."""
+
+    def __init__(self, error):
+        self.error = error
+        self.is_away = True
+        self.written = {}
+
+    def last_event(self, _):
+        return 0
+
+    def add_events(self, batches, _):
+        if self.is_away:
+            raise JournalError("the database is away") from self.error
+        self.written.update((number, json.loads(body)) for _, number, body in batches)
+
+    def texts(self):
+        return [event["text"] for number in sorted(self.written) for event in self.written[number]]
+
+
+def test_events_wait_for_a_database_that_is_away():
+    own = Outage(sqlite3.OperationalError("locked"))
+    log = EventLog(SimpleNamespace(own=own), None)
+    events = log.open("run")
+    events._add(RunNotice("a", "first"))
+    log.write()
+    events._add(RunNotice("a", "second"))
+    log.write()
+    events._add(RunNotice("a", "last"))
+    assert log.close(events) is False
+    own.is_away = False
+    assert log.close(events) is True
+    assert own.texts() == ["first", "second", "last"]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_the_reader_of_events_and_the_log_learn_that_some_are_missing(caplog, is_over):
+    own = Outage(sqlite3.OperationalError("locked"))
+    log = EventLog(SimpleNamespace(own=own), None)
+    events = log.open("run")
+    for number in range(MAX_UNWRITTEN_EVENTS + 5):
+        events._add(RunNotice("a", str(number)))
+        if number % 5000 == 0:
+            log.write()
+    own.is_away = False
+    if is_over:
+        assert log.close(events)
+        own.written[math.inf] = [{"text": "back"}]
+    else:
+        log.write()
+        events._add(RunNotice("a", "back"))
+        assert log.close(events)
+    missing = "4 events are missing here, because the database of the workers was away."
+    assert own.texts()[-3:] == [str(MAX_UNWRITTEN_EVENTS), missing, "back"]
+    assert f"run run: {missing}" in caplog.text
+
+
+def test_events_that_can_never_be_written_are_logged_and_hold_no_run(caplog):
+    own = Outage(sqlite3.IntegrityError("no such table"))
+    log = EventLog(SimpleNamespace(own=own), None)
+    events = log.open("run")
+    events._add(RunNotice("a", "first"))
+    assert log.close(events) is True
+    assert "events of runs are lost for those who watch them: the database is away" in caplog.text
