@@ -487,8 +487,16 @@ async def start_run(threads: Threads, request: Request, visit: Visit, *, stops: 
 
 
 async def _read_json(request: Request) -> Any:
-    """Return the body of a request in valid Unicode: JSON may have half of a surrogate pair, a response may not."""
-    body = json.loads(await request.body())
+    """Return the body of a request in valid Unicode: JSON may have half of a surrogate pair, a response may not.
+
+    Raises:
+        InputError: The body is no JSON, or nested too deeply.
+    """
+    content = await request.body()
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the body cannot be read as JSON: {error}") from error
     text = json.dumps(body, ensure_ascii=False)
     valid = to_valid_text(text)
     return body if valid == text else json.loads(valid)

@@ -237,12 +237,11 @@ class AguiEncoder:
         if frame.outcome in ("limit", "error"):
             yield {"type": "RUN_ERROR", "message": frame.error, "code": frame.kind, "usage": usage, "metadata": shown}
             return
-        kinds: dict[str, Json] = {"answer": {"type": "success"}}
-        outcome = kinds.get(frame.outcome, {"type": "cancelled"})
+        outcome: Json = {"type": "success" if frame.outcome == "answer" else "cancelled"}
         if asked := [entry for entry in frame.pending if not is_client_call(entry)]:
             outcome = _interrupts(asked)
-        elif frame.pending:  # the client runs its calls, and its next run begins with their results
-            outcome = kinds["answer"]
+        elif frame.pending:  # the client runs its calls, also those that an earlier run of it began
+            outcome = {"type": "success", "pendingToolCallIds": [entry.call.id for entry in frame.pending]}
         finished = {"type": "RUN_FINISHED", **self._ids, "outcome": outcome, "usage": usage, "metadata": shown}
         yield {**finished, "result": frame.answer or None}
 

@@ -109,7 +109,7 @@ RESULT_ID = "frontend-result"
 """The id of the question that stands for the result of a client's tool."""
 RESULT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "properties": {"content": {"type": "string"}, "error": {"type": "string"}},
+    "properties": {"content": {"type": ["string", "array"]}, "error": {"type": "string"}},
     "required": ["content"],
 }
 
@@ -143,7 +143,7 @@ def make_client_tool(name: str, description: str, parameters: Json) -> JsonTool[
         DefinitionError: The name, the description or the schema is not that of a tool.
     """
 
-    async def run_in_client(**_: Any) -> str:
+    async def run_in_client(**_: Any) -> Query | None:
         questions = enclosing(CallQuestions)
         answered = questions.answered if questions else None
         if answered is None:
@@ -153,7 +153,7 @@ def make_client_tool(name: str, description: str, parameters: Json) -> JsonTool[
         result = answered.values[RESULT_ID]
         if error := result.get("error"):
             raise ToolError(error)
-        return str(result["content"])
+        return query_of_content(result["content"])
 
     return JsonTool.from_schema(name=name, description=description, parameters=parameters, call=run_in_client)
 
@@ -261,8 +261,10 @@ def _read_results(messages: Sequence[Json]) -> dict[str, Json]:
         if message.get("role") != "tool":
             break
         call, content, error = (message.get(key) for key in ("toolCallId", "content", "error"))
-        if not isinstance(call, str) or not isinstance(content, str) or not isinstance(error, str | None):
-            raise InputError("messages: a tool message must have a toolCallId and a text as its content")
+        if not isinstance(call, str) or not isinstance(content, str | list) or not isinstance(error, str | None):
+            raise InputError(
+                "messages: a tool message must have a toolCallId, and a text or a list of parts as its content"
+            )
         results[call] = {"content": content, **({"error": error} if error else {})}
     return dict(reversed(results.items()))
 

@@ -165,12 +165,15 @@ class Thread:
 
         Raises:
             BusyError: Nothing waits for a decision, an answer or a result.
-            InputError: A query with parts comes together with a result.
+            InputError: A query with parts comes together with a result, or a result or an answer is not valid.
         """
         waiting = {interrupt_id(entry) for entry in self.session.pending}
-        if isinstance(given.content, list) and self.find_results(given):
+        results = self.find_results(given)
+        if isinstance(given.content, list) and results:
             raise InputError("messages: send the results of the client's tools first, then the message with parts")
-        if given.results and given.content is None and not given.resume and not self.find_results(given):
+        for result in results.values():
+            query_of_content(result["content"])
+        if given.results and given.content is None and not given.resume and not results:
             raise BusyError(
                 f"no call waits for the result of {', '.join(given.results)!r:.80}. It was given before, or the "
                 "conversation has continued without it."
@@ -181,6 +184,13 @@ class Thread:
                     f"the decision comes too late: nothing waits for one under the id {identity!r:.80}. It was decided "
                     "or answered before, or the conversation has continued without it."
                 )
+        try:
+            answers = read_resume(given.resume, self.session.pending)
+        except AgentkitError as error:
+            raise InputError(f"resume: {error}") from error
+        for entry in self.session.pending:
+            if not entry.is_approval and entry.id in answers and (problem := explain_answer(entry, answers[entry.id])):
+                raise InputError(f"resume: {interrupt_id(entry)!r}: {problem}")
 
     def find_results(self, given: RunInput) -> dict[str, Json]:
         """Return the results for which calls of the client's tools wait, by the ids of these calls."""
@@ -709,9 +719,11 @@ class Threads:
 
         Raises:
             BusyError: A run of the conversation is working, or a decision comes too late.
-            InputError: Nothing is interrupted, or a part has no valid content.
+            InputError: Nothing is interrupted, or the query, an answer or a part has no valid content.
         """
-        query_of_content(given.content)
+        query = query_of_content(given.content)
+        if isinstance(query, str) and not query.strip():
+            raise InputError("messages: the last one is empty")
         options = options or {}
         if given.state and not self._shares_state:
             raise InputError("state: this app shares none with a client. Leave it out, or agui(..., share_state=True)")

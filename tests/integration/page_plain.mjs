@@ -56,8 +56,18 @@ try {
   await page.waitForSelector("#inbox a");
   report("inbox", [await page.title(), await page.locator("#inbox a").allTextContents()]);
   await page.click("#inbox a");
-  await page.waitForSelector(".decision[aria-disabled='false']");
-  await page.locator(".pending button", { hasText: "Allow" }).click();
+  const allow = async () => {
+    await page.waitForSelector(".decision[aria-disabled='false']");
+    await page.locator(".pending button", { hasText: "Allow" }).click();
+  };
+  // what the server refuses is asked again
+  await page.locator(".pending summary").click();
+  await page.locator(".pending textarea").fill("[1]");
+  await allow();
+  await page.waitForFunction(() => document.querySelector("#notice").innerText.includes("must be an object"), undefined, { timeout: 10000 }).catch(() => {});
+  await page.locator(".decision").first().waitFor({ timeout: 3000 }).catch(() => {});
+  report("asked again", [await page.locator("#notice").innerText(), await page.locator(".decision").allTextContents()]);
+  await allow();
   await says("It is done: 4.0 euros went to Ada");
   await page.waitForFunction(() => document.querySelector("#inbox").hidden);
   report("inbox after the decision", await page.title());

@@ -84,7 +84,8 @@ def test_the_client_of_ag_ui_drives_an_agent():
     assert (found["consulted"]["failure"], found["consulted"]["last"]) == ("", "It is done: 3.5")
     assert found["question"]["outcome"]["interrupts"][0]["responseSchema"] == {"type": "integer"}
     assert found["answered"]["last"] == "It is done: 2 nights"
-    assert (found["mapped"]["outcome"], found["place"]) == ({"type": "success"}, "Rome")
+    waiting = found["mapped"]["outcome"]["pendingToolCallIds"]
+    assert (found["mapped"]["outcome"]["type"], len(waiting), found["place"]) == ("success", 1, "Rome")
     assert found["seen"]["last"] == "It is done: Rome is on the map"
     assert found["travelled"] == ["user", "assistant", "tool", "assistant"]
     assert found["failed"]["failure"] == "the key was refused"
@@ -418,6 +419,9 @@ def test_the_page_works_over_plain_http_from_another_machine_without_a_journal()
     assert found["tried again"] == [1, 1, False]
     assert found["pasted"] == "It is done: 4.25"
     assert found["inbox"] == ["(1) agentkit", ["Please refund Ada"]]
+    notice, decisions = found["asked again"]
+    assert notice.startswith("resume: the arguments of a decision must be an object, got [1]")
+    assert decisions == ["Allow", "Refuse"]
     assert found["inbox after the decision"] == "agentkit"
     assert found["in the background"] == ["agentkit", "stumble over coffee", "(1) agentkit", "stumble over coffee"]
     assert found["behind a sign-in"] == [False, ["hello"]]

@@ -163,8 +163,6 @@ def test_a_question_is_an_interrupt_with_a_schema():
     client = client_of(book, replies=[call("book", city="Rome"), answer("booked")])
     (interrupt,) = ask(client, "A room")[-1]["outcome"]["interrupts"]
     assert (interrupt["message"], interrupt["responseSchema"]) == ("How many nights in Rome?", {"type": "integer"})
-    wrong = ask(client, None, resume=[{"interruptId": interrupt["id"], "status": "resolved", "payload": "two"}])
-    assert (wrong[-1]["type"], "'two' is not of type 'integer'" in wrong[-1]["message"]) == ("RUN_ERROR", True)
     events = ask(client, None, resume=[{"interruptId": interrupt["id"], "status": "resolved", "payload": 2}])
     assert of(events, "TOOL_CALL_RESULT")[0]["content"] == "2 nights"
 
@@ -262,6 +260,11 @@ def test_each_thread_is_a_conversation_of_its_own():
     ("body", "reason"),
     [
         ([], "the body must be a JSON object"),
+        ({"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": " "}]}, "the last one is empty"),
+        (
+            {"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": [{"type": "text", "text": ""}]}]},
+            "the last one is empty",
+        ),
         ({"runId": "r", "messages": []}, "threadId: expected a printable text"),
         ({"threadId": "t", "runId": "r\n", "messages": []}, "runId: expected a printable text"),
         ({"threadId": "t", "runId": "r", "messages": "hi"}, "messages: expected a list"),
@@ -320,6 +323,7 @@ def test_facts_of_the_client_join_the_instruction_as_data():
     assert seen[2][0]["content"] == agent.instruction, "they are those of one request"
 
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SHOW_MAP = {
     "name": "show_map",
     "description": "Show a place on the map.",
@@ -346,7 +350,7 @@ def test_a_tool_of_the_client_ends_the_run_with_its_call_and_the_next_request_ha
     started = {event["toolCallName"]: event["toolCallId"] for event in of(events, "TOOL_CALL_START")}
     assert {*started} == {"show_map", "price_of"}
     assert [event["toolCallId"] for event in of(events, "TOOL_CALL_RESULT")] == [started["price_of"]]
-    assert events[-1]["outcome"] == {"type": "success"}
+    assert events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": [started["show_map"]]}
     assert "agentkit.notice" not in {event["name"] for event in of(events, "CUSTOM")}
     messages = [{"id": "1", "role": "user", "content": "?"}, result_of(started["show_map"], "shown")]
     events = ask(second, None, messages=messages, tools=[SHOW_MAP])
@@ -365,7 +369,7 @@ def test_no_respondent_of_the_agent_is_asked_for_the_result_of_a_tool_of_the_cli
     client = client_of(price_of, replies=[call("show_map", place="Rome"), last_results], **settings)
     events = ask(client, tools=[SHOW_MAP])
     (begun,) = of(events, "TOOL_CALL_START")
-    assert (events[-1]["type"], events[-1].get("outcome")) == ("RUN_FINISHED", {"type": "success"})
+    assert events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": [begun["toolCallId"]]}
     assert text_of(ask(client, None, messages=[result_of(begun["toolCallId"], "shown")], tools=[SHOW_MAP])) == (
         "['shown'] after tool"
     )
@@ -477,8 +481,78 @@ def test_a_decision_and_a_call_of_the_client_wait_at_the_same_time():
     events = ask(client, None, resume=resume, tools=[SHOW_MAP])
     (shown,) = [event for event in of(paused + events, "TOOL_CALL_START") if event["toolCallName"] == "show_map"]
     assert of(events, "TOOL_CALL_RESULT")[0]["content"] == "4.0 to Ada"
+    assert events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": [shown["toolCallId"]]}
     events = ask(client, None, messages=[result_of(shown["toolCallId"], "shown")], tools=[SHOW_MAP])
     assert text_of(events) == "['4.0 to Ada', 'shown'] after tool"
+
+
+def test_a_call_of_the_client_that_an_earlier_run_began_is_named_until_it_has_its_result():
+    client = client_of(
+        price_of, replies=[calls(call("show_map", place="Rome"), call("show_map", place="Oslo")), last_results]
+    )
+    begun = [event["toolCallId"] for event in of(ask(client, tools=[SHOW_MAP]), "TOOL_CALL_START")]
+    events = ask(client, None, messages=[result_of(begun[1], "Oslo is shown")], tools=[SHOW_MAP])
+    assert events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": begun[:1]}
+    events = ask(client, None, messages=[result_of(begun[0], "Rome is shown")], tools=[SHOW_MAP])
+    assert events[-1]["outcome"] == {"type": "success"}
+    assert text_of(events) == "['Rome is shown', 'Oslo is shown'] after tool"
+
+
+IMAGE = {"type": "image", "source": {"type": "data", "value": PIXEL, "mimeType": "image/png"}}
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_the_result_of_a_tool_of_the_client_may_be_a_list_of_parts(tmp_path, is_stored):
+    seen = []
+
+    def reply(request):
+        seen.extend(message["content"] for message in request.messages if message["role"] == "tool")
+        return answer("done")
+
+    agent = JsonAgent(price_of, model=ScriptedModel(call("show_map", place="Rome"), reply))
+    client = TestClient(agui(agent, journal=tmp_path / "runs.db" if is_stored else None))
+    (begun,) = of(ask(client, tools=[SHOW_MAP]), "TOOL_CALL_START")
+    wrong = result_of(begun["toolCallId"], [{"type": "video", "source": {}}])
+    body = {"threadId": "t", "runId": "r", "messages": [wrong], "tools": [SHOW_MAP]}
+    response = client.post("/", json=body)
+    assert (response.status_code, "expected text, image" in response.json()["error"]) == (422, True)
+    shown = result_of(begun["toolCallId"], [{"type": "text", "text": "The map:"}, IMAGE])
+    assert ask(client, None, messages=[shown], tools=[SHOW_MAP])[-1]["outcome"] == {"type": "success"}
+    ((text, image),) = seen
+    assert "The map:" in text["text"]
+    assert image == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+
+
+def test_a_history_that_ends_with_the_image_of_a_tool_is_no_obstacle_to_the_next_query():
+    client = client_of(price_of, replies=[answer("done")])
+    drawn = result_of("call_1", [{"type": "text", "text": "[image/png]"}, IMAGE])
+    query = {"id": "2", "role": "user", "content": "And now?"}
+    assert text_of(ask(client, None, messages=[drawn, query])) == "done"
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "payload", "reason", "right"),
+    [
+        (book, call("book", city="Rome"), "three", "'three' is not of type 'integer'", 3),
+        (book, call("book", city="Rome"), None, "None is not of type 'integer'", 3),
+        (
+            refund,
+            call("refund", customer="Ada", euros=4),
+            {"approved": True, "arguments": [1]},
+            "must be an object, got [1]",
+            {"approved": True},
+        ),
+    ],
+    ids=["another type", "nothing", "arguments"],
+)
+def test_an_answer_that_does_not_fit_is_refused_and_the_interrupt_waits_on(tool, asked, payload, reason, right):
+    client = client_of(tool, replies=[asked, answer("done")])
+    events = ask(client)
+    (interrupt,) = events[-1]["outcome"]["interrupts"]
+    body = {"threadId": "t", "runId": "r", "messages": [], "resume": resolve(interrupt["id"], payload)}
+    response = client.post("/", json=body)
+    assert (response.status_code, reason in response.json()["error"]) == (422, True), response.text
+    assert text_of(ask(client, None, resume=resolve(interrupt["id"], right))) == "done"
 
 
 def test_half_of_a_surrogate_pair_is_replaced_in_what_the_run_and_its_events_repeat():
@@ -492,7 +566,10 @@ def test_half_of_a_surrogate_pair_is_replaced_in_what_the_run_and_its_events_rep
 
 def test_text_that_is_not_json_is_refused():
     client = client_of(price_of, replies=[])
-    assert client.post("/", content="{", headers={"content-type": "application/json"}).status_code == 422
+    for body in (b"{", b"", b'"\xe9"', b"[" * 100_000):
+        response = client.post("/", content=body, headers={"content-type": "application/json"})
+        assert response.status_code == 422
+        assert "the body cannot be read as JSON" in response.json()["error"]
 
 
 def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
@@ -569,9 +646,6 @@ def test_a_client_that_has_the_end_of_a_run_may_send_the_next_request(tmp_path, 
         return results
 
     assert asyncio.run(work()) == ["one", "two"]
-
-
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def test_an_attachment_reaches_the_model_as_a_part():

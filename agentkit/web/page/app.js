@@ -93,7 +93,7 @@ async function follow(open, epoch) {
     if (epoch !== state.epoch) return;
     if (error instanceof Refused) {
       setRunning(false);
-      if (error.isLate) await openThread(state.thread, { again: true });
+      await openThread(state.thread, { again: true }); // what waits is asked again, or has been decided elsewhere
       setNotice(error.message);
       return;
     }

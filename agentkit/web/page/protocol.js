@@ -3,13 +3,8 @@
 const token = new URLSearchParams(location.search).get("token") ?? "";
 const headers = token ? { "x-agentkit-token": token } : {}; // Authorization is for a sign-in around the page
 
-// The server understood the request, and did not do it.  `isLate`: because the conversation has continued.
-export class Refused extends Error {
-  constructor(message, status) {
-    super(message);
-    this.isLate = status === 409;
-  }
-}
+// The server understood the request, and did not do it.
+export class Refused extends Error {}
 
 const relative = (path) => `.${path}`; // the page may lie under the prefix of a proxy
 
@@ -25,7 +20,7 @@ async function check(response) {
   } catch {
     // a plain text
   }
-  throw new Refused(message || `the server answered ${response.status}`, response.status);
+  throw new Refused(message || `the server answered ${response.status}`);
 }
 
 export async function fetchJson(path) {
