@@ -315,4 +315,7 @@ def _interrupt(pending: Pending) -> Json:
     if pending.references:
         shown["agentkit"] |= {"written": call.written or call.arguments, "references": [*pending.references]}
     text = f"{call.name} waits for a decision: {pending.reason}"
+    if pending.problem:
+        shown["agentkit"]["problem"] = pending.problem
+        text += f". The arguments given are not valid: {pending.problem}"
     return {**asked, "reason": APPROVAL, "message": text, "metadata": shown}

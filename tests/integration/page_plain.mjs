@@ -60,13 +60,18 @@ try {
     await page.waitForSelector(".decision[aria-disabled='false']");
     await page.locator(".pending button", { hasText: "Allow" }).click();
   };
-  // what the server refuses is asked again
-  await page.locator(".pending summary").click();
-  await page.locator(".pending textarea").fill("[1]");
-  await allow();
+  const allowWith = async (text) => {
+    await page.locator(".pending summary").click();
+    await page.locator(".pending textarea").fill(text);
+    await allow();
+  };
+  // what the server refuses is asked again, and so are arguments that do not fit, with the reason
+  await allowWith("[1]");
   await page.waitForFunction(() => document.querySelector("#notice").innerText.includes("must be an object"), undefined, { timeout: 10000 }).catch(() => {});
   await page.locator(".decision").first().waitFor({ timeout: 3000 }).catch(() => {});
   report("asked again", [await page.locator("#notice").innerText(), await page.locator(".decision").allTextContents()]);
+  await allowWith('{"customer": "Ada"}');
+  report("why again", await page.locator(".pending-item > .problem").innerText({ timeout: 5000 }).catch(() => ""));
   await allow();
   await says("It is done: 4.0 euros went to Ada");
   await page.waitForFunction(() => document.querySelector("#inbox").hidden);

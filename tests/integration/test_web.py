@@ -422,6 +422,7 @@ def test_the_page_works_over_plain_http_from_another_machine_without_a_journal()
     notice, decisions = found["asked again"]
     assert notice.startswith("resume: the arguments of a decision must be an object, got [1]")
     assert decisions == ["Allow", "Refuse"]
+    assert re.fullmatch(r"The arguments given are not valid: .*euros.*", found["why again"])
     assert found["inbox after the decision"] == "agentkit"
     assert found["in the background"] == ["agentkit", "stumble over coffee", "(1) agentkit", "stumble over coffee"]
     assert found["behind a sign-in"] == [False, ["hello"]]

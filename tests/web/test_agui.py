@@ -555,6 +555,17 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_interrupt_waits_on(tool,
     assert text_of(ask(client, None, resume=resolve(interrupt["id"], right))) == "done"
 
 
+def test_a_decision_whose_new_arguments_do_not_fit_is_asked_for_again_with_the_reason():
+    client = client_of(refund, replies=[call("refund", customer="Ada", euros=4), answer("done")])
+    (interrupt,) = ask(client)[-1]["outcome"]["interrupts"]
+    changed = {"approved": True, "arguments": {"customer": "Eve"}}
+    (again,) = ask(client, None, resume=resolve(interrupt["id"], changed))[-1]["outcome"]["interrupts"]
+    problem = again["metadata"]["agentkit"]["problem"]
+    assert "euros" in problem
+    assert again["message"].endswith(f"The arguments given are not valid: {problem}")
+    assert text_of(ask(client, None, resume=resolve(again["id"], {"approved": True}))) == "done"
+
+
 def test_half_of_a_surrogate_pair_is_replaced_in_what_the_run_and_its_events_repeat():
     client = client_of(price_of, replies=[answer("done")])
     body = {"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "cut \ud83d"}]}

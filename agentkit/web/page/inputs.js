@@ -50,7 +50,7 @@ export function buildInputs(interrupts, send) {
 
 function approval(interrupt, item, settle) {
   const own = interrupt.metadata?.agentkit ?? {};
-  const { tool = interrupt.toolCallId, arguments: resolved = "{}", reason = "", references = [] } = own;
+  const { tool = interrupt.toolCallId, arguments: resolved = "{}", reason = "", problem: found, references = [] } = own;
   const given = own.written ?? resolved;
   const heading = newId();
   const reasonId = newId();
@@ -78,6 +78,7 @@ function approval(interrupt, item, settle) {
   return [
     make("h2", { id: heading, tabindex: "-1" }, "Allow ", make("code", { text: tool }), "?"),
     make("p", { class: "hint", text: reason }),
+    ...(found ? [make("p", { class: "problem", text: `The arguments given are not valid: ${found}` })] : []),
     make("pre", { class: "code", tabindex: "0", text: prettyJson(given) }),
     ...references.map((text) => make("pre", { class: "code foreign", tabindex: "0", text })),
     make("details", {}, make("summary", { text: "Change the arguments, or give a reason" }),
