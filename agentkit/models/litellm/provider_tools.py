@@ -20,9 +20,15 @@ _GEMINI_VERSION = re.compile(r"gemini-(\d+)")
 _COMBINING_GEMINI = 3
 SERVER_CALL_PREFIX = "srvtoolu_"
 """The begin of the id of a call that Anthropic runs itself; litellm returns it among the calls of the reply."""
+_SERVER_CALLS = "server_tool_calls"
+"""litellm's field for these calls since 1.110, in place of the calls of the reply."""
 _RESULT_FIELDS = ("web_search_results", "tool_results")
 _DERIVED_FIELDS = ("web_search_calls", "code_interpreter_results")
 """What litellm derives from the results for other APIs."""
+_TAKEN_FIELDS = frozenset({"citations", _SERVER_CALLS, *_DERIVED_FIELDS})
+"""Fields whose content stands elsewhere in a message of a history."""
+GROWING_FIELDS = frozenset({_SERVER_CALLS, *_RESULT_FIELDS, *_DERIVED_FIELDS})
+"""Fields of which each chunk of a stream has the whole list so far."""
 _INVOCATIONS = "server_side_tool_invocations"
 """litellm's field for the calls that Gemini ran, which it sends back from there."""
 _GROUNDINGS = {"web": "google_search_web", "maps": "google_maps", "retrievedContext": "file_search"}
@@ -58,12 +64,13 @@ def take_steps(message: Message) -> None:
     fields = message.get("provider_specific_fields") or {}
     calls = message.get("tool_calls") or ()
     hosted = [call for call in calls if call["id"].startswith(SERVER_CALL_PREFIX)]
+    hosted += fields.get(_SERVER_CALLS) or ()
     steps = [_read_call(call, fields) for call in hosted]
     if invocations := _join_invocations(fields.get(_INVOCATIONS) or ()):
         fields = {**fields, _INVOCATIONS: invocations}
         steps += map(_read_invocation, invocations)
     citations = [*_read_citations(fields.get("citations") or ()), *_read_annotations(message.get("annotations") or ())]
-    fields = {key: value for key, value in fields.items() if key not in ("citations", *_DERIVED_FIELDS)}
+    fields = {key: value for key, value in fields.items() if key not in _TAKEN_FIELDS}
     others = [call for call in calls if call not in hosted]
     values = {"tool_calls": others, "provider_specific_fields": fields, "annotations": None}
     for key in values.keys() & message.keys():

@@ -19,7 +19,7 @@ from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelt
 from .importing import report_difference
 from .limits import Signal
 from .parameters import read_items, restore_items
-from .provider_tools import Grounding
+from .provider_tools import GROWING_FIELDS, Grounding
 from .replies import Route, clean_reply, read_identity, read_native_reason
 
 _MAX_ENDS = 100
@@ -450,7 +450,8 @@ class StreamAssembler:
             if key == "citation":
                 self._extras.setdefault("citations", []).append(value)
             elif key != "thinking_blocks":
-                self._extras[key] = self._extras.get(key, []) + value if isinstance(value, list) else value
+                is_part = isinstance(value, list) and key not in GROWING_FIELDS
+                self._extras[key] = self._extras.get(key, []) + value if is_part else value
         for piece in getattr(delta, "tool_calls", None) or ():
             yield self._add_call(piece)
 

@@ -242,7 +242,7 @@ def test_the_sdk_s_types_take_them() -> None:
             JsonAgent(show, model=model(server, wire)).run(["What?", *parts])
             body = server.requests[0].body
         read = adapter.validate_python(body["input"] if wire == "responses" else body["messages"][-1])
-        content = read[0]["content"] if wire == "responses" else read["content"]
+        content = [*read][-1]["content"] if wire == "responses" else read["content"]
         assert len([*content]) == 1 + len(parts)
 
 

@@ -12,6 +12,7 @@ from wire_providers import KEY
 from agentkit import DefinitionError, JsonAgent, Limits, Paused, RunError, ToolRegistry, provider_tool, tool
 from agentkit.events import ModelReplied, ProviderToolCalled
 from agentkit.journal import runs
+from agentkit.models.litellm.replies import clean_reply
 from agentkit.testing import ScriptedModel, answer
 from agentkit.testing.server import ModelServer
 
@@ -135,6 +136,38 @@ def test_a_search_of_the_provider_is_a_step_and_no_call(wire: Wire, world: str, 
         assert [source["url"] for source in step["sources"]] == [*event.sources] == ["https://e.org"]
     replies = [event for event in events if isinstance(event, ModelReplied)]
     assert events.index(event) > events.index(replies[0])
+
+
+@each_world
+@both_ways
+def test_two_searches_of_anthropic_are_two_steps(world: str, is_streamed: bool) -> None:
+    second = [
+        {"type": "server_tool_use", "id": "srvtoolu_2", "name": "web_search", "input": {"query": "milk"}},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_2", "content": [{**FOUND, "url": "https://f.org"}]},
+    ]
+    result, _, bodies = play(ANTHROPIC, world, is_streamed, parts=[*ANTHROPIC.parts, *second])
+    message = next(message for message in result.messages if message["role"] == "assistant")
+    steps = message["provider_calls"]
+    assert [(step["id"], step["sources"][0]["url"]) for step in steps] == [
+        ("srvtoolu_1", "https://e.org"),
+        ("srvtoolu_2", "https://f.org"),
+    ]
+    assert message["provider_specific_fields"]["web_search_results"] == [ANTHROPIC.parts[1], second[1]]
+    sent = [block for block in bodies[-1]["messages"][1]["content"] if block["type"] not in ("text", "tool_use")]
+    ids = [block.get("id") or block["tool_use_id"] for block in sent]
+    assert ids == ["srvtoolu_1", "srvtoolu_1", "srvtoolu_2", "srvtoolu_2"]
+
+
+def test_steps_of_anthropic_are_read_where_newer_versions_of_litellm_have_them() -> None:
+    def search(number: int) -> dict[str, Any]:
+        function = {"name": "web_search", "arguments": '{"query": "tea"}'}
+        return {"id": f"srvtoolu_{number}", "type": "function", "function": function}
+
+    results = [{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [FOUND]}]
+    fields = {"server_tool_calls": [search(1), search(2)], "web_search_results": results}
+    message = clean_reply({"role": "assistant", "content": "Tea.", "provider_specific_fields": fields})
+    assert [step["id"] for step in message["provider_calls"]] == ["srvtoolu_1", "srvtoolu_2"]
+    assert message["provider_specific_fields"] == {"web_search_results": results}
 
 
 @each_wire

@@ -56,8 +56,13 @@ def answer(world: str, agent: JsonAgent, query: str | None = "What is the price?
     return events[-1].result
 
 
+def items_of(request: Any) -> list[Any]:
+    """Return the items of a request without the instruction, which newer versions of litellm send as the first one."""
+    return [item for item in request.body["input"] if item.get("role") != "system"]
+
+
 def kinds(request: Any) -> list[str]:
-    return [item.get("encrypted_content") or item["type"] for item in request.body["input"]]
+    return [item.get("encrypted_content") or item["type"] for item in items_of(request)]
 
 
 @pytest.fixture(params=["run", "arun", "stream", "astream"])
@@ -292,7 +297,7 @@ SAID = {"type": "message", "content": "Let me see. "}
 
 def sent_items(request: Any) -> list[str]:
     """Return the items of a request after its query: the kind of each, and the secret or the text."""
-    items = request.body["input"][1:]
+    items = items_of(request)[1:]
     return [
         item.get("encrypted_content")
         or (item["content"][0]["text"] if item["type"] == "message" else item["type"].removeprefix("function_"))
