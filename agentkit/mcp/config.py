@@ -13,6 +13,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -30,6 +31,13 @@ MAX_STDERR_CHARS = 2_000
 """Characters of a server's last error output that an error shows."""
 HTTP_TIMEOUT = httpx2.Timeout(30.0, read=300.0)
 """Seconds to connect and to send, and between two pieces of an answer, which a server may hold open."""
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+"""Bytes of one message that a server streams; the SDK's default, 1 MiB, is less than an image of a screen."""
+_HAS_LIMIT = "max_sse_event_size" in signature(streamable_http_client).parameters
+_EVENT_LIMIT: dict[str, Any] = {"max_sse_event_size": MAX_EVENT_BYTES} if _HAS_LIMIT else {}
+"""The limit as a keyword, which the first versions of the SDK do not have."""
+SESSION_NOT_FOUND = 404
+SESSION_HEADER = "mcp-session-id"
 
 ServerAuth: TypeAlias = "Literal['oauth'] | httpx2.Auth | None"
 """How this program proves at a server who it is: by a stored login, or as an object of the HTTP library does."""
@@ -86,6 +94,13 @@ class Address:
 
         async def note(response: httpx2.Response) -> None:
             transport.status = response.status_code
+            request = response.request
+            if (
+                response.status_code == SESSION_NOT_FOUND
+                and request.method == "POST"
+                and SESSION_HEADER in request.headers
+            ):
+                transport.end()  # a new session is needed.  Source: the protocol's page about transports
 
         auth = StoredLogin(self.url).make_auth() if self.auth == "oauth" else self.auth
 
@@ -99,7 +114,7 @@ class Address:
             return
         async with (
             make_client() as client,
-            streamable_http_client(self.url, http_client=client) as (received, sent),
+            streamable_http_client(self.url, http_client=client, **_EVENT_LIMIT) as (received, sent),
         ):
             yield received, sent
 

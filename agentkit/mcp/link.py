@@ -281,6 +281,7 @@ MAX_BURST = 100
 """Events of one call, or of a server's log, that are passed on at once; after that, `MAX_EVENTS_PER_SECOND`."""
 MAX_EVENTS_PER_SECOND = 20.0
 UNKNOWN_EFFECT = "it is not known whether the call had an effect. Find that out before it is called again."
+SESSION_LOST = "Its session has ended. The next request begins a new one."
 
 
 class StateRefused(Exception):
@@ -414,7 +415,7 @@ class ServerLink:
         except MCPError as error:
             if error.code == INVALID_PARAMS and options.get("request_state") is not None:
                 raise StateRefused from error
-            raise ToolError(self._describe_error(error)) from error
+            raise ToolError(self._describe_error(error, connection)) from error
         except ValidationError as error:
             raise ToolError(
                 f"the server {self._name!r} sent an invalid result ({error.error_count()} problems); {UNKNOWN_EFFECT}"
@@ -443,12 +444,12 @@ class ServerLink:
             return await request(connection.client)
         except MCPError as error:
             connection.is_lost = connection.is_lost or error.code == CONNECTION_CLOSED
-            raise ToolError(f"the server {self._name!r}: {_shorten(error)}") from error
+            raise ToolError(f"the server {self._name!r}: {_describe_refusal(error, connection)}") from error
 
-    def _describe_error(self, error: MCPError) -> str:
+    def _describe_error(self, error: MCPError, connection: Connection) -> str:
         if error.code == CONNECTION_CLOSED:
             return f"the server {self._name!r} closed the connection before it answered; {UNKNOWN_EFFECT}"
-        return f"the server {self._name!r} refused the call: {_shorten(error)}"
+        return f"the server {self._name!r} refused the call: {_describe_refusal(error, connection)}"
 
     def _describe_failure(self, error: BaseException, transport: Transport) -> str:
         if isinstance(error, TimeoutError):
@@ -519,6 +520,13 @@ def _report_progress(run: RunContext[Any] | None) -> Any:
             run.emit({key: value for key, value in given.items() if value is not None})
 
     return report
+
+
+def _describe_refusal(error: MCPError, connection: Connection) -> str:
+    text = _shorten(error)
+    if error.code == CONNECTION_CLOSED or not connection.transport.has_ended:
+        return text
+    return f"{text.removesuffix('.')}. {SESSION_LOST}"
 
 
 def _shorten(value: Any) -> str:

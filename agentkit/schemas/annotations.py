@@ -446,8 +446,24 @@ def refuse_injected_fields(type_: type) -> None:
 
 def strip_qualifiers(hint: Any) -> Any:
     """Return the type inside `Required`, `NotRequired` and `ReadOnly`."""
+    return strip_qualifiers(get_args(hint)[0]) if _qualifier_of(hint) else hint
+
+
+def is_required_key(keys: Any, name: str, hint: Any) -> bool:
+    """Return whether the key `name` of the TypedDict `keys` is required.
+
+    Python reads no `Required` or `NotRequired` in annotations that are strings, as under `from __future__ import
+    annotations`, so the evaluated hint decides before `__required_keys__`.
+    """
+    qualifier = _qualifier_of(hint)
+    if qualifier == "ReadOnly":
+        return is_required_key(keys, name, get_args(hint)[0])
+    return qualifier == "Required" if qualifier else name in keys.__required_keys__
+
+
+def _qualifier_of(hint: Any) -> str:
     name = getattr(get_origin(hint), "_name", None) or getattr(get_origin(hint), "__name__", "")
-    return strip_qualifiers(get_args(hint)[0]) if name in ("Required", "NotRequired", "ReadOnly") else hint
+    return name if name in ("Required", "NotRequired", "ReadOnly") else ""
 
 
 def read_metadata_text(annotation: Any) -> str:

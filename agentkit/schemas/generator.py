@@ -21,6 +21,7 @@ from .annotations import (
     SCALARS,
     add_keywords,
     annotated_fields,
+    is_required_key,
     mark_required,
     refuse_injected_fields,
     strip_qualifiers,
@@ -104,6 +105,10 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         return _add_texts(super().dataclass_schema(schema), schema["cls"])
+
+    def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JsonSchemaValue:
+        """Refuse `type[T]` as pydantic refuses a callable: no JSON value passes its validation."""
+        return self.handle_invalid_for_json_schema(schema, "core_schema.IsSubclassSchema")
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         result = super().typed_dict_schema(schema)
@@ -269,7 +274,7 @@ def _convert_typed_dict(type_: Any) -> Any:
         _typed_dicts[type_] = type_  # while it is being made, a reference to itself stays as it is
         hints: Mapping[str, Any] = get_type_hints(type_, include_extras=True)
         fields = {
-            name: (Required if name in type_.__required_keys__ else NotRequired)[
+            name: (Required if is_required_key(type_, name, hint) else NotRequired)[
                 adapt_annotation(strip_qualifiers(hint))
             ]
             for name, hint in hints.items()

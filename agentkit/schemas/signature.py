@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import Doc, Format, get_annotations, get_type_hints, is_typeddict
 
 from ..core.errors import DefinitionError, plain_signature
-from .annotations import read_docstring, read_metadata_text, strip_qualifiers, texts_of
+from .annotations import is_required_key, read_docstring, read_metadata_text, strip_qualifiers, texts_of
 
 Parameter = inspect.Parameter
 PARAMETER_METADATA = (str, Doc, FieldInfo, BaseMetadata)
@@ -103,7 +103,7 @@ def _expand_parameter(parameter: inspect.Parameter) -> Iterator[inspect.Paramete
     assert is_typeddict(keys)
     texts = texts_of(keys).fields
     for name, hint in get_type_hints(keys, include_extras=True).items():
-        default = Parameter.empty if name in keys.__required_keys__ else MISSING
+        default = Parameter.empty if is_required_key(keys, name, hint) else MISSING
         annotation = strip_qualifiers(hint)
         if text := texts.get(name, {}).get("description"):
             annotation = Annotated[annotation, Doc(text)]

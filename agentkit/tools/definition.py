@@ -196,6 +196,8 @@ def check_can_be_tool(entry: Any) -> None:
         remedy = "Pass the function itself."
         if isinstance(function, str) and not function.isidentifier():
             remedy = "Pass functions. What the agent is for: description=..."
+    elif isinstance(function, classmethod):
+        remedy = "Write @tool below @classmethod."
     else:
         remedy = f"For the methods of an object: ToolRegistry.from_object({name.lower()})."
     raise DefinitionError(f"a tool must be a function or a JsonTool, got {name}: {function!r:.80}. {remedy}")

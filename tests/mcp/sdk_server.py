@@ -33,6 +33,12 @@ def fresh() -> str:
     return "fresh"
 
 
+@server.tool(description="Reports progress, then returns as many characters.")
+async def write(characters: int, context: Context) -> str:
+    await context.report_progress(1, 2, "half")
+    return "x" * characters
+
+
 @server.tool(description="Reports progress.")
 async def work(context: Context) -> str:
     await context.report_progress(1, 2, "half")

@@ -9,11 +9,12 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from servers import ANSWER, contents, over_http
 
-from agentkit import JsonAgent, Paused, RunError, Session
+from agentkit import JsonAgent, Paused, RunError, Session, ToolError
 from agentkit.events import Progress
 from agentkit.mcp import MCPServer
 from agentkit.testing import ScriptedModel, call
@@ -107,11 +108,100 @@ def test_a_server_of_the_transport_before_streamable_http_is_found_at_its_addres
             world.run(JsonAgent(wrong, model=ScriptedModel(ANSWER)), "q")
 
 
+def test_a_result_of_several_megabytes_arrives_over_http(world):
+    with over_http("sdk_server.py") as (port, _):
+        server = MCPServer(url=f"http://127.0.0.1:{port}/mcp", **SETTINGS)
+        result = world.run(JsonAgent(server, model=ScriptedModel(call("write", characters=3_000_000), ANSWER)), "q")
+        assert len(result.calls[0].value["result"]) == 3_000_000
+
+
 def test_fifty_calls_at_once_get_their_own_answers(shop):
     calls = [{"name": "add", "arguments": {"a": number, "b": 1}} for number in range(50)]
     result = asyncio.run(JsonAgent(shop(), model=ScriptedModel({"tool_calls": calls}, ANSWER)).arun("q"))
     answers = [(json.loads(entry.call.arguments)["a"], entry.value["result"]) for entry in result.calls[:50]]
     assert sorted(answers) == [(number, number + 1) for number in range(50)]
+
+
+class ForgetfulServer(BaseHTTPRequestHandler):
+    """A server of the handshake era that knows a session until it forgets all of them, as at a restart."""
+
+    sessions: ClassVar[set[str]] = set()
+    called: ClassVar[list[str]] = []
+    ABOUT: ClassVar[dict] = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}, "resources": {}},
+        "serverInfo": {"name": "forgetful", "version": "1"},
+    }
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        method = message["method"]
+        if method == "initialize":
+            session = f"session-{time.monotonic_ns()}"
+            self.sessions.add(session)
+            self.reply(200, {"id": message["id"], "result": self.ABOUT}, session)
+        elif self.headers["Mcp-Session-Id"] is None:
+            self.reply(400, {"id": message["id"], "error": {"code": -32600, "message": "No session"}})
+        elif self.headers["Mcp-Session-Id"] not in self.sessions:
+            self.reply(404, {"id": message["id"], "error": {"code": -32600, "message": "Session not found"}})
+        elif "id" not in message:
+            self.reply(202)
+        elif method == "tools/list":
+            tool = {"name": "add", "inputSchema": {"type": "object"}}
+            self.reply(200, {"id": message["id"], "result": {"tools": [tool]}})
+        elif method == "resources/read":
+            self.reply(200, {"id": message["id"], "result": {"contents": [{"uri": "a://b", "text": "there"}]}})
+        elif method == "tools/call":
+            self.called.append(self.headers["Mcp-Session-Id"])
+            self.reply(200, {"id": message["id"], "result": {"content": [{"type": "text", "text": "added"}]}})
+        else:
+            self.reply(200, {"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+
+    def do_GET(self) -> None:
+        self.reply(405)
+
+    do_DELETE = do_GET
+
+    def reply(self, status: int, message: dict | None = None, session: str = "") -> None:
+        body = b"" if message is None else json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/json")
+        if session:
+            self.send_header("Mcp-Session-Id", session)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def forgetful():
+    ForgetfulServer.sessions.clear()
+    ForgetfulServer.called.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), ForgetfulServer) as http:
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        yield MCPServer(url=f"http://127.0.0.1:{http.server_port}/mcp", **SETTINGS)
+        http.shutdown()
+
+
+def test_a_server_that_was_restarted_gets_a_new_session_and_no_call_twice(world, forgetful):
+    agent = JsonAgent(forgetful, model=ScriptedModel(*[call("add")] * 3, ANSWER))
+    with forgetful:
+        ForgetfulServer.sessions.clear()
+        found = contents(world.run(agent, "q"))
+    refused = "the server 'shop' refused the call: Session not found. Its session has ended. The next request begins a new one."
+    assert found == [refused, "added", "added"]
+    assert ForgetfulServer.called == [*ForgetfulServer.sessions] * 2
+
+
+def test_a_resource_of_a_server_that_was_restarted_is_read_in_a_new_session(forgetful):
+    with forgetful:
+        ForgetfulServer.sessions.clear()
+        with pytest.raises(ToolError, match=r"Session not found\. Its session has ended\."):
+            forgetful.read("a://b")
+        assert forgetful.read("a://b") == "there"
 
 
 def test_headers_go_with_each_request():

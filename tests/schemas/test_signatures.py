@@ -14,7 +14,20 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, NewType, NotRequired, Optional, TypedDict, TypeVar, Union, Unpack
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    Required,
+    TypedDict,
+    TypeVar,
+    Union,
+    Unpack,
+)
 from uuid import UUID
 
 import pytest
@@ -208,6 +221,34 @@ def test_keys_of_an_unpacked_typed_dict_are_parameters():
     assert tool.call_with_raw_arguments('{"title": "A", "year": 3}') == {"title": "A", "year": 3}
 
 
+class Ticket(TypedDict):
+    title: str
+    seat: "NotRequired[int]"  # as under `from __future__ import annotations`
+
+
+class Upgrade(typing_extensions.TypedDict, total=False):
+    title: "Required[str]"
+    seat: int
+
+
+@pytest.mark.parametrize("keys", [Ticket, Upgrade])
+def test_the_qualifiers_of_postponed_keys_are_read(keys):
+    def book(ticket: keys) -> str:
+        """Books."""
+        return ticket["title"]
+
+    def unpacked(**ticket: Unpack[keys]) -> str:
+        """Books."""
+        return ticket["title"]
+
+    for tool, wrong in ((JsonTool(book), '{"ticket": {"seat": 3}}'), (JsonTool(unpacked), '{"seat": 3}')):
+        place = tool.schema()
+        place = place["properties"].get("ticket", place)
+        assert place["required"] == ["title"]
+        assert "missing, it is required" in str(tool.call_with_raw_arguments(wrong))
+        assert tool.call_with_raw_arguments(wrong.replace('"seat": 3', '"title": "A"')) == "A"
+
+
 def test_a_parameter_that_no_model_can_write_keeps_its_default():
     def f(x: int, callback: Callable[[int], int] = abs, lock: asyncio.Lock | None = None) -> int:
         """Does."""
@@ -224,6 +265,15 @@ def test_a_parameter_that_no_model_can_write_and_that_must_be_given_is_refused()
 
     with pytest.raises(DefinitionError, match=r"f: the parameter 'lock' has the type Lock.*default.*Injected\[Lock\]"):
         JsonTool(f)
+
+
+def test_a_class_is_no_value_that_a_model_can_write():
+    def make(kind: type[int]) -> int:
+        """Makes."""
+        return kind()
+
+    with pytest.raises(DefinitionError, match=r"make: the parameter 'kind' has the type type\[int\], which a model"):
+        JsonTool(make)
 
 
 class Shop:

@@ -70,6 +70,17 @@ def test_a_value_that_is_not_a_tool_is_refused(wrong):
         ToolRegistry(wrong)
 
 
+def test_the_error_for_a_class_method_names_the_order_of_the_decorators():
+    with pytest.raises(DefinitionError, match="Write @tool below @classmethod"):
+
+        class Shop:
+            @tool
+            @classmethod
+            def price(cls, item: str) -> float:
+                """Looks up a price."""
+                return 1.0
+
+
 def test_schemas_are_built_once_and_again_when_a_tool_comes():
     registry = ToolRegistry(add)
     assert registry.schemas("openai") is registry.schemas("openai")

@@ -57,7 +57,7 @@ BLOCKS = {
 MARKS = {"li": "- ", **{f"h{level}": "#" * level + " " for level in range(1, 7)}}
 
 MAX_REST_CHARS = 8_192
-"""Characters behind an unfinished tag up to which the parser is closed: it would look for the end of each tag in them."""
+"""Characters behind an unfinished tag up to which the parser is closed: it looks for the end of each tag in them."""
 
 
 def extract_main(html: str, url: str = "", seconds: float = MAIN_SECONDS) -> str:
