@@ -555,6 +555,7 @@ def test_one_option_for_two_parameters_goes_where_its_preposition_points():
         ("Language code", "pay in Portuguese", "pt"),
         ("Two-letter code of the country", "pay in Norway", "NO"),
         ("Name of the country", "pay in Norway", "Norway"),
+        ("The country, for example 'Peru'", "pay in Norway", "Norway"),
     ],
 )
 def test_a_parameter_for_a_code_gets_the_code_of_a_name_in_the_query(description, query, value):

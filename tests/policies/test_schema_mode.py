@@ -486,6 +486,21 @@ class TestLedValues:
         }
         assert [*ask_about(measure_circle, "What is the area of a circle with the radius 4?")] == ["radius"]
 
+    def test_a_country_of_the_question_is_not_its_code_where_the_description_asks_for_none(self):
+        def find_events(place: str) -> str:
+            """Find events.
+
+            Args:
+                place: Where, for example Reno.
+            """
+            return "ok"
+
+        assert ask_about(find_events, "Find events in France")["place"] == ["France"]
+
+    def test_names_of_two_words_in_a_list_stay_whole(self):
+        offered = ask_about(book, "Book a table at 'Chez Paul' tomorrow for Ann Bell, Ben Cole, Dan Eck, and Fay")
+        assert ["Ann Bell", "Ben Cole", "Dan Eck", "Fay"] in offered["people"]
+
     def test_quotes_around_a_question_are_left_out(self):
         plain = ask_about(price_of, "What is the price of apple pie for lunch?")
         assert ask_about(price_of, "'What is the price of apple pie for lunch?'") == plain

@@ -11,6 +11,7 @@ providers that are not tested, litellm's own function is called for each request
 
 import asyncio
 import datetime
+import inspect
 import logging
 import os
 from collections import deque
@@ -370,6 +371,7 @@ class _Nothing(Coroutine[Any, Any, None]):
 
     cr_running = cr_suspended = False
     cr_frame = None
+    cr_state = inspect.CORO_CLOSED  # what Python 3.15 reads in place of the others
 
     def send(self, _: Any) -> Any:
         raise StopIteration

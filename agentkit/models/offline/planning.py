@@ -195,7 +195,7 @@ def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -
     listed = ([a] if a else PATTERNS["or"].split(b.strip()) for a, b in PATTERNS["examples"].findall(text))
     values = one.get("enum") or [example for examples in listed for example in examples if len(example) > 2]
     known: list[tuple[Sequence[str], Any]] = [(to_concepts(str(value)), value) for value in values]
-    coded = [of for of, rows in _CODES.items() if {*values} and {*one.get("enum", ())} <= {code for code, _ in rows}]
+    coded = [of for of, rows in _CODES.items() if {*values} and {*values} <= {code for code, _ in rows}]
     if "code" in text.lower() or coded:
         rows = [row for of in _CODES if of in coded or of in text.lower() for row in _CODES[of]]
         rows = [row for row in rows if row[0] in one.get("enum", (row[0],))]

@@ -1,6 +1,7 @@
 """Without loggers litellm records nothing, and nothing else changes; a callback of litellm receives every event."""
 
 import asyncio
+import inspect
 import re
 import time
 from typing import Any
@@ -11,13 +12,18 @@ from wire_providers import Play, Provider, watch_completion
 from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
-from agentkit.models.litellm.calls import _OBSERVER_SETTINGS
+from agentkit.models.litellm.calls import _OBSERVER_SETTINGS, _SilentLogging
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
 HI = [user("What is 1 + 2?")]
 CALL = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}
+
+
+def test_the_worker_of_litellm_s_log_can_read_the_state_of_a_coroutine_without_work():
+    nothing = _SilentLogging().async_success_handler()
+    assert inspect.getcoroutinestate(nothing) == nothing.cr_state == inspect.CORO_CLOSED
 
 
 @pytest.fixture
