@@ -50,7 +50,8 @@ for name, path in {"openai/gpt-4o-mini": "/v1", "anthropic/claude-sonnet-4-5": "
                 answer()
             except ModelError as error:
                 assert error.kind == "server", error
-                assert set(sys.modules) == loaded, "a forgotten thread that imports keeps the process from ending"
+                # Python 3.15 loads this one for the text of a traceback
+                assert set(sys.modules) - loaded <= {"_colorize"}, "a forgotten thread that imports keeps the process from ending"
             else:
                 raise AssertionError("no error")
 try:
