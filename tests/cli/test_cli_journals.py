@@ -132,7 +132,9 @@ def test_other_tools_are_refused_in_one_line(run, stopped):
 
 
 def test_what_is_not_there_is_named(run):
-    assert "the journal 'runs.db' does not exist" in run("runs").stderr
+    told = run("runs").stderr
+    assert "the journal 'runs.db' does not exist" in told
+    assert "agentkit run --journal PLACE" in told
     run(*ASKED)
     assert "no run has the id 'abc'" in run("resume", "abc").stderr
 

@@ -43,7 +43,10 @@ POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 SQLITE_SCHEME = "sqlite:///"
 """Begins the URL of a file, which workers use; the rest is its path."""
 
-MISSING_REMEDY = "JsonAgent(..., journal=place) begins one with its first run; check the path or the URL."
+MISSING_REMEDY = (
+    "JsonAgent(..., journal=place), or agentkit run --journal PLACE, begins one with its first run; "
+    "check the path or the URL."
+)
 """What to do about a place that has no journal."""
 
 RUNS_PER_QUERY = 300
