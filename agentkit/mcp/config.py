@@ -36,7 +36,8 @@ MAX_EVENT_BYTES = 64 * 1024 * 1024
 _HAS_LIMIT = "max_sse_event_size" in signature(streamable_http_client).parameters
 _EVENT_LIMIT: dict[str, Any] = {"max_sse_event_size": MAX_EVENT_BYTES} if _HAS_LIMIT else {}
 """The limit as a keyword, which the first versions of the SDK do not have."""
-SESSION_NOT_FOUND = 404
+UNKNOWN_SESSION = 404
+"""The HTTP status of a request whose session the server does not know."""
 SESSION_HEADER = "mcp-session-id"
 
 ServerAuth: TypeAlias = "Literal['oauth'] | httpx2.Auth | None"
@@ -94,12 +95,8 @@ class Address:
 
         async def note(response: httpx2.Response) -> None:
             transport.status = response.status_code
-            request = response.request
-            if (
-                response.status_code == SESSION_NOT_FOUND
-                and request.method == "POST"
-                and SESSION_HEADER in request.headers
-            ):
+            has_session = response.request.method == "POST" and SESSION_HEADER in response.request.headers
+            if response.status_code == UNKNOWN_SESSION and has_session:
                 transport.end()  # a new session is needed.  Source: the protocol's page about transports
 
         auth = StoredLogin(self.url).make_auth() if self.auth == "oauth" else self.auth
