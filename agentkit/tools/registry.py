@@ -326,16 +326,16 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         include: Iterable[str] | None = None,
         **settings: Unpack[ToolSettings],
     ) -> "ToolRegistry":
-        """Return a registry with a tool for each operation of an OpenAPI document (3.1, 3.0 or Swagger 2.0).
+        """Return a registry with a tool for each operation of an OpenAPI document (3.0 to 3.2, or Swagger 2.0).
 
-        GET is a tool with `effect="read"`, every other method one with `effect="write"`.  Parameters and body are one
+        GET is a tool with `effect="read"`, every method that may change something one with `effect="write"`.  Parameters and body are one
         object of arguments.  An error status is a failed call with the start of the body.  Results are untrusted,
         unless `trust=` is given.
 
         Args:
-            document: The document, or the path of a JSON or YAML file.
-            base_url: The address of the API, which may be inside your network; default: the document's first server,
-                which must be on the public internet.
+            document: The document, or the path of a JSON or YAML file, which may refer to other files below its folder.
+            base_url: The address of the API for all operations, which may be inside your network; default: the first
+                server of the operation or the document, which must be on the public internet.
             auth: A token, `(user, password)`, headers, or a function that returns headers for each request.  A token
                 is sent as the document's security scheme says, else as a bearer token.
             include: Names, operation ids, tags, or `"GET /path"`; default: all operations.

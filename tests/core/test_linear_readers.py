@@ -226,6 +226,7 @@ ELSEWHERE = {
     "tools.arguments.explain": "patterns of schemas",
     "tools.arguments.validation_errors": "patterns of schemas",
     "tools.lint": "paths in schemas",
+    "tools.openapi.document": "single character classes in names of a document, and scalars without alternatives",
     "tools.openapi.tools": "single character classes in names of a document",
     "tools.http.addresses": "addresses, which are short",
     "tools.http.download": "names of codecs of Python, which are matched as a whole",

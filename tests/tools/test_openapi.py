@@ -193,7 +193,7 @@ def server(respond):
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _serve
+        do_GET = do_POST = do_PUT = do_DELETE = do_QUERY = do_COPY = _serve
 
         def log_message(self, *_):
             pass
@@ -278,7 +278,7 @@ def test_include_chooses_by_name_id_tag_and_path(include):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({}, "not an OpenAPI document: expected openapi 3.0 or 3.1, or swagger 2.0, got 'no version'"),
+        ({}, "not an OpenAPI document: expected openapi 3.0 to 3.2, or swagger 2.0, got 'no version'"),
         ({"openapi": "4.0.0", "paths": {}}, "got '4.0.0'"),
         ({"openapi": "3.1.0", "paths": {"/a": {"get": {}}}}, "Pass base_url='https://"),
         ({**PETSTORE, "paths": {"/a": {"$ref": "#/nowhere"}}}, "'#/nowhere' leads nowhere"),
@@ -510,6 +510,311 @@ def test_settings_for_all_tools_take_precedence():
     tools = ToolRegistry.from_openapi(PETSTORE, trust="untrusted", effect="danger", timeout=3)
     assert {(tool.trust, tool.effect, tool.timeout) for tool in tools.values()} == {("untrusted", "danger", 3)}
     assert isinstance(tools["addPet"].renamed("x"), JsonTool)
+
+
+# Documents as others write them
+
+
+def document(*operations, version="3.1.0", **root):
+    """A document with operations `(method, path, content)`."""
+    paths: dict = {}
+    for method, path, content in operations:
+        paths.setdefault(path, {})[method] = content
+    key = "swagger" if version == "2.0" else "openapi"
+    return {key: version, "info": {"title": "T", "version": "1"}, "paths": paths, **root}
+
+
+def send(source, arguments, name=None):
+    """Call a tool of a document, and return the request that a server gets."""
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi(source, base_url=url)
+        tool = tools[name] if name else next(iter(tools.values()))
+        result = tools.execute(tool.name, json.dumps(arguments))
+    assert result.error is None, result.content
+    (request,) = seen
+    return request
+
+
+def test_an_operation_is_sent_to_its_own_server():
+    source = document(
+        ("get", "/a", {"operationId": "a"}),
+        ("post", "/a", {"operationId": "b", "servers": [{"url": "http://127.0.0.2"}]}),
+        servers=[{"url": "http://127.0.0.1"}],
+    )
+    source["paths"]["/c"] = {"servers": [{"url": "http://127.0.0.3"}], "get": {"operationId": "c"}}
+    tools = ToolRegistry.from_openapi(source)
+    for name, host in (("a", "127.0.0.1"), ("b", "127.0.0.2"), ("c", "127.0.0.3")):
+        assert host in tools.execute(name).content  # which refuses the address
+    assert send(source, {}, "b")["path"] == "/v2/a"  # the address that the developer names is for all
+
+
+@pytest.mark.parametrize(
+    ("collection", "query"),
+    [(None, "1,2"), ("csv", "1,2"), ("ssv", "1 2"), ("pipes", "1|2"), ("tsv", "1\t2"), ("multi", None)],
+)
+def test_an_array_of_swagger_2_is_written_as_its_collection_format_says(collection, query):
+    entry = {"name": "ids", "in": "query", "type": "array", "items": {"type": "integer"}}
+    entry |= {"collectionFormat": collection} if collection else {}
+    request = send(document(("get", "/a", {"parameters": [entry]}), version="2.0"), {"ids": [1, 2]})
+    assert request["query"] == {"ids": [query] if query else ["1", "2"]}
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "value", "path"),
+    [
+        (None, None, [1, "a,b"], "/v2/x/1,a%2Cb/y"),
+        (None, True, {"r": 1, "g": "a=b"}, "/v2/x/r=1,g=a=b/y"),
+        (None, None, {"r": 1}, "/v2/x/r,1/y"),
+        ("label", None, [1, 2], "/v2/x/.1,2/y"),
+        ("label", True, [1, 2], "/v2/x/.1.2/y"),
+        ("matrix", None, 5, "/v2/x/;v=5/y"),
+        ("matrix", True, [1, 2], "/v2/x/;v=1;v=2/y"),
+        ("matrix", True, {"r": 1, "g": 2}, "/v2/x/;r=1;g=2/y"),
+    ],
+)
+def test_a_path_is_written_in_its_style(style, explode, value, path):
+    entry = {"name": "v", "in": "path", "required": True, "schema": {}}
+    entry |= {"style": style} if style else {}
+    entry |= {"explode": explode} if explode is not None else {}
+    assert send(document(("get", "/x/{v}/y", {"parameters": [entry]})), {"v": value})["path"] == path
+
+
+def test_objects_and_null_in_a_query_and_in_a_header():
+    parameters = [
+        {"name": "created", "in": "query", "style": "deepObject", "schema": {"type": "object"}},
+        {"name": "size", "in": "query", "explode": False, "schema": {"type": "object"}},
+        {"name": "sort", "in": "query", "schema": {"type": "object"}},
+        {"name": "page", "in": "query", "schema": {"type": ["integer", "null"]}},
+        {"name": "X-Ids", "in": "header", "schema": {"type": "array", "items": {"type": "integer"}}},
+        {"name": "X-No", "in": "header", "schema": {"type": ["string", "null"]}},
+    ]
+    given = {
+        "created": {"gte": 1, "in": {"zone": "UTC"}},
+        "size": {"w": 1, "h": 2},
+        "sort": {"by": "age"},
+        "page": None,
+        "X-Ids": [1, 2],
+        "X-No": None,
+    }
+    request = send(document(("get", "/a", {"parameters": parameters})), given)
+    expected = {"created[gte]": ["1"], "created[in][zone]": ["UTC"], "size": ["w,1,h,2"], "by": ["age"]}
+    assert request["query"] == expected
+    assert request["headers"]["X-Ids"] == "1,2"
+    assert "X-No" not in request["headers"]
+
+
+def test_a_header_that_the_request_cannot_hold_is_refused_not_changed():
+    entry = {"name": "X-Name", "in": "header", "schema": {"type": "string"}}
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi(document(("get", "/a", {"parameters": [entry]})), base_url=url)
+        assert "ASCII characters only, got '名'" in tools.execute("get_a", '{"X-Name": "名"}').content
+    assert seen == []
+
+
+def form(properties, encoding=None, kind="application/x-www-form-urlencoded", **body):
+    content = {"schema": {"type": "object", "properties": properties}, **({"encoding": encoding} if encoding else {})}
+    return document(("post", "/a", {"requestBody": {"content": {kind: content}, **body}}))
+
+
+def test_a_form_repeats_arrays_and_writes_objects_as_its_encoding_says():
+    texts = {"type": "array", "items": {"type": "string"}}
+    things = {"type": "object"}
+    properties = {"media": texts, "few": texts, "meta": things, "data": things, "items": {"type": "array"}, "no": {}}
+    encoding = {
+        "few": {"explode": False},
+        "meta": {"style": "deepObject"},
+        "items": {"style": "deepObject"},
+        "data": {"contentType": "application/json"},
+    }
+    given = {"media": ["a", "b"], "few": ["a", "b"], "meta": {"k": "v"}, "data": {"k": 1}, "items": [{"price": 2}]}
+    request = send(form(properties, encoding), {**given, "no": None})
+    assert parse_qs(request["body"]) == {
+        "media": ["a", "b"],
+        "few": ["a,b"],
+        "meta[k]": ["v"],
+        "data": ['{"k": 1}'],
+        "items[0][price]": ["2"],
+    }
+
+
+def test_a_required_body_is_sent_when_no_field_is_given():
+    assert send(form({"a": {}}, kind="application/json", required=True), {})["body"] == "{}"
+    assert "Content-Type" not in send(form({"a": {}}, kind="application/json"), {})["headers"]
+
+
+@pytest.mark.parametrize("version", ["2.0", "3.0.3", "3.1.0"])
+def test_a_file_is_uploaded_to_a_server_of_fastapi(version):
+    fastapi = pytest.importorskip("fastapi")
+    pytest.importorskip("python_multipart")
+    app = fastapi.FastAPI()
+
+    async def upload(request: fastapi.Request) -> dict:
+        async with request.form() as found:
+            files = [entry for entry in found.getlist("file") if hasattr(entry, "filename")]
+            texts = {name: found.getlist(name) for name in found if name != "file"}
+            return {"files": [[file.filename, (await file.read()).decode()] for file in files], "texts": texts}
+
+    upload.__annotations__ = {"request": fastapi.Request, "return": dict}
+    app.post("/upload")(upload)
+    parts = {"file": {"type": "string", "format": "binary"}, "tags": {"type": "array"}, "meta": {"type": "object"}}
+    if version == "2.0":
+        entries = [{"in": "formData", "name": "file", "type": "file"}]
+        entries += [{"in": "formData", "name": "tags", "type": "array", "collectionFormat": "multi"}]
+        entries += [{"in": "formData", "name": "meta", "type": "string"}]
+        source = document(("post", "/upload", {"parameters": entries}), version=version)
+        given: object = '{"a": 1}'
+    else:
+        if version == "3.1.0":
+            parts["file"] = {"contentMediaType": "application/octet-stream"}
+        content = {"multipart/form-data": {"schema": {"type": "object", "properties": parts}}}
+        source = document(("post", "/upload", {"requestBody": {"content": content}}), version=version)
+        given = {"a": 1}
+    with server(lambda request: ask_asgi(app, request)) as (url, _):
+        tool = next(iter(ToolRegistry.from_openapi(source, base_url=url.removesuffix("/v2")).values()))
+        value = tool.call({"file": "naïve\r\n--x", "tags": ["a", "b"], "meta": given})
+    assert value == {"files": [["file", "naïve\r\n--x"]], "texts": {"tags": ["a", "b"], "meta": ['{"a": 1}']}}
+
+
+def test_a_path_parameter_that_the_document_forgot_is_one_all_the_same():
+    assert send(document(("get", "/users/{id}", {})), {"id": "7"})["path"] == "/v2/users/7"
+
+
+def test_empty_entries_of_yaml_and_texts_that_are_references_are_no_obstacle():
+    content = {"parameters": None, "tags": None, "description": {"$ref": "a.md"}, "operationId": "a"}
+    assert ToolRegistry.from_openapi(document(("get", "/a", content)), base_url="http://a.example")["a"].description
+
+
+def test_what_only_answers_have_is_not_asked_for():
+    pet = {
+        "type": "object",
+        "required": ["id", "name"],
+        "properties": {"id": {"type": "integer", "readOnly": True}, "name": {"type": "string"}},
+    }
+    body = {"content": {"application/json": {"schema": {"type": "array", "items": pet}}}}
+    (tool,) = ToolRegistry.from_openapi(document(("post", "/a", {"requestBody": body})), base_url="http://x").values()
+    assert tool.parameters["properties"]["body"]["items"] == {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}},
+    }
+
+
+def test_properties_named_as_keywords_stay_and_recursive_references_are_any_value():
+    schema = {
+        "$recursiveAnchor": True,
+        "type": "object",
+        "properties": {
+            "example": {"type": "string"},
+            "$id": {"type": "integer"},
+            "default": {"nullable": True, "type": "string"},
+            "filters": {"type": "array", "items": {"$recursiveRef": "#"}},
+        },
+    }
+    source = document(("post", "/a", {"requestBody": {"content": {"application/json": {"schema": schema}}}}))
+    (tool,) = ToolRegistry.from_openapi(source, base_url="http://x.example").values()
+    assert tool.parameters["properties"] == {
+        "example": {"type": "string"},
+        "$id": {"type": "integer"},
+        "default": {"type": ["string", "null"]},
+        "filters": {"type": "array", "items": {}},
+    }
+
+
+def test_a_token_goes_where_the_document_demands_it_and_never_in_the_place_of_a_password():
+    schemes = {
+        "other": {"type": "apiKey", "in": "header", "name": "X-Other"},
+        "main": {"type": "http", "scheme": "bearer"},
+        "old": {"type": "http", "scheme": "basic"},
+    }
+    components = {"components": {"securitySchemes": schemes}}
+    with server(echo) as (url, seen):
+        source = document(("get", "/a", {}), security=[{"old": []}, {"main": []}], **components)
+        ToolRegistry.from_openapi(source, base_url=url, auth="t")["get_a"].call({})
+    assert seen[0]["headers"]["Authorization"] == "Bearer t"
+    components["components"]["securitySchemes"] = {"old": schemes["old"]}
+    with pytest.raises(DefinitionError, match=r"Give auth=\(user, password\)"):
+        ToolRegistry.from_openapi(document(**components), base_url="http://x.example", auth="t")
+
+
+def test_openapi_3_2_has_queries_with_a_body_and_other_methods():
+    whole = {"in": "querystring", "name": "all", "content": {"application/x-www-form-urlencoded": {"schema": {}}}}
+    body = {"content": {"application/json": {"schema": {"type": "object", "properties": {"q": {"type": "string"}}}}}}
+    source = document(
+        ("query", "/a", {"operationId": "find", "requestBody": body}),
+        ("get", "/a", {"operationId": "read", "parameters": [whole]}),
+        ("additionalOperations", "/a", {"COPY": {"operationId": "copy"}}),
+        version="3.2.0",
+    )
+    tools = ToolRegistry.from_openapi(source, base_url="http://x.example")
+    assert {name: tool.effect for name, tool in tools.items()} == {"find": "read", "read": "read", "copy": "write"}
+    sent = send(source, {"q": "tea"}, "find")
+    assert (sent["method"], sent["body"]) == ("QUERY", '{"q": "tea"}')
+    assert send(source, {"all": {"a": 1, "b": ["x", "y"]}}, "read")["query"] == {"a": ["1"], "b": ['["x", "y"]']}
+    assert send(source, {}, "copy")["method"] == "COPY"
+
+
+FILES = {
+    "api.yaml": """
+openapi: 3.0.3
+servers: [{url: "https://api.example"}]
+paths:
+  /countries/{code}:
+    get:
+      $ref: 'resources/countries/read.yml'
+components:
+  schemas:
+    Day: {type: string, format: date, enum: [2026-01-02]}
+""",
+    "resources/countries/read.yml": """
+operationId: readCountry
+parameters:
+  - $ref: '../../shared/parameters.yml#/code'
+  - {name: day, in: query, schema: {$ref: '../../api.yaml#/components/schemas/Day'}}
+  - $ref: '#/x-own/1'
+x-own: [0, {name: live, in: query, schema: {type: boolean, default: false}}]
+""",
+    "shared/parameters.yml": """
+code:
+  name: code
+  in: path
+  required: true
+  schema: {type: string, enum: [NO, SE, on, 12:30, 0o7]}
+""",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pytest.importorskip("yaml")
+    for name, text in FILES.items():
+        (tmp_path / "api" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "api" / name).write_text(text)
+    return tmp_path / "api"
+
+
+def test_a_document_of_several_files_is_read_as_yaml_1_2(folder):
+    (tool,) = ToolRegistry.from_openapi(folder / "api.yaml").values()
+    schema = tool.schema()["properties"]
+    assert schema["code"]["enum"] == ["NO", "SE", "on", "12:30", 7]
+    assert schema["day"]["enum"] == ["2026-01-02"]
+    assert schema["live"] == {"type": "boolean", "default": False}
+
+
+@pytest.mark.parametrize("reference", ["../secret.yml#/a", "/etc/hosts", "https://x.example/a.yml"])
+def test_a_reference_out_of_the_folder_is_refused(folder, reference):
+    (folder.parent / "secret.yml").write_text("a: {operationId: a}")
+    path = folder / "api.yaml"
+    path.write_text(FILES["api.yaml"].replace("resources/countries/read.yml", reference))
+    with pytest.raises(DefinitionError, match="leads out of the document and its folder"):
+        ToolRegistry.from_openapi(path)
+
+
+def test_dates_of_a_loaded_document_are_texts():
+    import datetime
+
+    schema = {"type": "string", "example": datetime.date(2026, 1, 2), "enum": [datetime.date(2026, 1, 2)]}
+    source = document(("get", "/a", {"parameters": [{"name": "day", "in": "query", "schema": schema}]}))
+    assert send(source, {"day": "2026-01-02"})["query"] == {"day": ["2026-01-02"]}
 
 
 # A FastAPI app
