@@ -40,7 +40,7 @@ from typing import (
 )
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import SchemaError, from_json
 
 from ..core.context import is_injected, is_injected_inside
@@ -63,7 +63,15 @@ from .generator import PlainJsonSchema, adapt_annotation, take_names
 from .signature import MISSING, Parameter, docstring_of, name_of, read_signature, unwrap_function
 from .walk import JsonSchema, iter_children
 
-UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, SchemaError)
+UNUSABLE_TYPE_ERRORS = (
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+    SchemaError,
+    NameError,  # also of a reference inside an alias, which pydantic does not wrap
+    AttributeError,
+    TypeError,
+)
+"""What pydantic, or the hook of a type, raises for a type without a schema."""
 Adapter: TypeAlias = "TypeAdapter[dict[str, Any]]"
 
 
@@ -190,7 +198,7 @@ def undefined_name(annotation: Any) -> str:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         adapter.rebuild(force=True, raise_errors=True)
-    except PydanticUndefinedAnnotation as error:
+    except NameError as error:
         return error.name or ""
     except UNUSABLE_TYPE_ERRORS:
         return ""

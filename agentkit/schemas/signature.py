@@ -89,12 +89,12 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
         shown
         for parameter in signature.parameters.values()
         if parameter.name not in bound
-        for shown in _expand_parameter(parameter.replace(annotation=_annotation_of(parameter, hints)))
+        for shown in _expand_parameter(function, parameter.replace(annotation=_annotation_of(parameter, hints)))
     ]
     return inspect.Signature(parameters, return_annotation=hints.get("return", Any), __validate_parameters__=False)
 
 
-def _expand_parameter(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+def _expand_parameter(function: Callable[..., Any], parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     annotation = parameter.annotation
     if parameter.kind is not Parameter.VAR_KEYWORD or get_origin(annotation) not in UNPACK:
         yield parameter
@@ -102,7 +102,11 @@ def _expand_parameter(parameter: inspect.Parameter) -> Iterator[inspect.Paramete
     (keys,) = get_args(annotation)
     assert is_typeddict(keys)
     texts = texts_of(keys).fields
-    for name, hint in get_type_hints(keys, include_extras=True).items():
+    try:
+        hints = get_type_hints(keys, include_extras=True)
+    except NameError as error:
+        raise _unknown_type_error(function, {parameter.name: error.name}, error.name or "") from error
+    for name, hint in hints.items():
         default = Parameter.empty if is_required_key(keys, name, hint) else MISSING
         annotation = strip_qualifiers(hint)
         if text := texts.get(name, {}).get("description"):
@@ -136,14 +140,14 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
     known = {name: cell.cell_contents for name, cell in zip(names, closure, strict=True) if _is_filled(cell)}
     try:
         return get_type_hints(owner, localns=known or None, include_extras=True)
-    except NameError:
+    except (NameError, AttributeError):
         pass
     except TypeError:  # a builtin: it has no annotations at all
         return {}
     known = _find_surrounding_names(owner) | known
     try:
         return get_type_hints(owner, localns=known, include_extras=True)
-    except NameError:
+    except (NameError, AttributeError):
         pass
     # The type of the result may be one that is imported for type checkers alone: no call needs it.
     annotations = get_annotations(owner, format=Format.FORWARDREF)
@@ -151,7 +155,7 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
     parameters = SimpleNamespace(__annotations__=annotations, __globals__=getattr(owner, "__globals__", {}))
     try:
         return get_type_hints(parameters, localns=known, include_extras=True)
-    except NameError as error:
+    except (NameError, AttributeError) as error:
         raise _unknown_type_error(function, annotations, error.name or "") from error
 
 

@@ -328,9 +328,9 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     ) -> "ToolRegistry":
         """Return a registry with a tool for each operation of an OpenAPI document (3.0 to 3.2, or Swagger 2.0).
 
-        GET is a tool with `effect="read"`, every method that may change something one with `effect="write"`.  Parameters and body are one
-        object of arguments.  An error status is a failed call with the start of the body.  Results are untrusted,
-        unless `trust=` is given.
+        GET is a tool with `effect="read"`, every method that may change something one with `effect="write"`.
+        Parameters and body are one object of arguments.  An error status is a failed call with the start of the body.
+        Results are untrusted, unless `trust=` is given.
 
         Args:
             document: The document, or the path of a JSON or YAML file, which may refer to other files below its folder.

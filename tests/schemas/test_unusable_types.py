@@ -332,3 +332,45 @@ def test_an_unusable_type_of_the_answer_is_named(answer, message):
 def test_a_mapping_among_the_tools_is_refused_with_the_remedy():
     with pytest.raises(DefinitionError, match=r"got (a mapping|dict).*JsonTool.from_schema\("):
         JsonAgent([{"type": "function", "function": {"name": "f"}}], model="offline")
+
+
+class Broken:
+    """A type whose hook for pydantic fails."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls):
+        return {}
+
+
+class Rows(TypedDict):
+    rows: "NowhereDefined"  # noqa: F821 - that is the point
+
+
+def of_a_module(image: "re.Nothing"):
+    """Draws."""
+
+
+def of_a_broken_type(image: Broken):
+    """Draws."""
+
+
+def of_keys(**rows: Unpack[Rows]):
+    """Draws."""
+
+
+def of_an_alias(rows: "dict[str, NowhereDefined]"):  # noqa: F821 - that is the point
+    """Draws."""
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (of_a_module, "of_a_module: the parameter 'image' names the type 'Nothing', which cannot be found"),
+        (of_a_broken_type, "of_a_broken_type: the parameter 'image' has the type Broken, which a model cannot write"),
+        (of_keys, "of_keys: the parameter 'rows' names the type 'NowhereDefined', which cannot be found"),
+        (of_an_alias, "of_an_alias: the parameter 'rows' names the type 'NowhereDefined', which cannot be found"),
+    ],
+)
+def test_an_error_in_a_type_names_the_function_and_the_parameter(function, message):
+    with pytest.raises(DefinitionError, match=re.escape(message)):
+        JsonTool(function)

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from loguru import logger
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry, secrets, tool
 from agentkit.core.messages import ToolCall
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call_tools import ToolStarted
 from agentkit.views.log import render_event
 
@@ -515,3 +515,35 @@ def test_no_error_and_no_repair_shows_a_part_of_a_secret(text, before, monkeypat
     shown = bound.problem.message if bound.problem else repr(bound.repairs)
     assert "zzzz" in shown or before < 4
     assert key[:8] not in secrets.mask(shown)
+
+
+class Picky(BaseModel):
+    size: str
+
+    @field_validator("size")
+    @classmethod
+    def find(cls, size: str) -> str:
+        return {"s": "small"}[size]
+
+
+@dataclass
+class Built:
+    size: str
+
+    def __post_init__(self) -> None:
+        self.size = {"s": "small"}[self.size]
+
+
+@pytest.mark.parametrize("kind", [Picky, Built])
+def test_an_exception_of_a_validator_is_read_by_the_model_and_does_not_end_the_run(kind):
+    def cut(shape):
+        """Cut a shape."""
+        return shape.size
+
+    cut.__annotations__ = {"shape": kind}
+    replies = [call("cut", shape={"size": "xl"}), call("cut", shape={"size": "s"}), answer(size="xl"), answer(size="s")]
+    result = JsonAgent(cut, model=ScriptedModel(*replies), answer=kind).run("Cut it.")
+    assert "could not be checked: KeyError: 'xl'" in result.calls[0].content
+    assert result.calls[1].content == "small"
+    assert "could not be checked: KeyError: 'xl'" in result.calls[2].content
+    assert result.answer.size == "small"

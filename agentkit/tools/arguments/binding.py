@@ -15,7 +15,7 @@ from ..settings import RepairMode
 from .explain import explain_invalid_json, explain_problems, explain_wrong_type
 from .fixes import WRAPPER_KEYS, Repair, RepairTarget, fix_nulls, repair_arguments, repair_in_place
 from .json_text import InvalidJson, ParsedJson, is_strict_object, iter_not_finite, parse_lenient, parse_strict
-from .validation_errors import ArgumentProblem, find_schemas, list_problems, list_types
+from .validation_errors import ArgumentProblem, CheckFailed, find_schemas, list_problems, list_types
 
 
 class ArgumentsSchema(Protocol):
@@ -63,9 +63,9 @@ def bind_arguments(
         arguments = "{}"
     try:
         if not isinstance(arguments, str):
-            return BoundArguments(schema.bind(copy_value(dict(arguments)), injected), _dump(arguments))
+            return BoundArguments(_bind(schema, copy_value(dict(arguments)), injected), _dump(arguments))
         if is_strict_object(arguments):
-            return BoundArguments(schema.bind(arguments, injected), arguments)
+            return BoundArguments(_bind(schema, arguments, injected), arguments)
     except (ValueError, RecursionError):
         pass
     attempt = _Attempt(schema, injected, isinstance(arguments, str))
@@ -89,7 +89,18 @@ class _Attempt:
     def __call__(self, given: Any) -> Callable[[], Any]:
         if found := _find_out_of_range(given, self.schema.parameters):
             raise InvalidJson(found[0].message)
-        return self.schema.bind(_dump(given) if self.is_text else copy_value(given), self.injected)
+        return _bind(self.schema, _dump(given) if self.is_text else copy_value(given), self.injected)
+
+
+def _bind(
+    schema: ArgumentsSchema, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None
+) -> Callable[[], Any]:
+    try:
+        return schema.bind(arguments, injected)
+    except (ValueError, RecursionError):
+        raise
+    except Exception as error:  # of a validator or a constructor, which may raise anything
+        raise CheckFailed(f"could not be checked: {type(error).__name__}: {error}") from error
 
 
 def _bind_with_repairs(arguments: str | Mapping[str, Any], target: RepairTarget, repair: RepairMode) -> BoundArguments:

@@ -32,6 +32,10 @@ class ArgumentProblem:
     is_strict: bool = False
 
 
+class CheckFailed(ValueError):
+    """Raised in the place of an exception of a type's own code, a validator, say, that is no `ValueError`."""
+
+
 def list_problems(error: ValueError, given: Any, parameters: JsonSchema) -> list[ArgumentProblem]:
     """Return the distinct problems behind `error`, which the validation of `given` raised.
 
@@ -40,6 +44,8 @@ def list_problems(error: ValueError, given: Any, parameters: JsonSchema) -> list
     Raises:
         InvalidJson: the arguments are nested more deeply than pydantic supports.
     """
+    if isinstance(error, CheckFailed):
+        return [ArgumentProblem((), "value", str(error))]
     if not isinstance(error, ValidationError):
         return list(dict.fromkeys(_iter_schema_problems(given, parameters)))
     details = error.errors(include_url=False)
