@@ -498,6 +498,18 @@ def test_references_that_end_alike_are_distinguished():
     assert kinds == {"one": "string", "two": "integer"}
 
 
+def test_a_body_of_any_media_type_is_json_of_its_schema():
+    """Generators write `*/*` where a service names no type."""
+    schema = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
+    body = {"required": True, "content": {"*/*": {"schema": schema}}}
+    paths = {"/resize": {"post": {"operationId": "resize", "requestBody": body}}}
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi({**PETSTORE, "paths": paths}, base_url=url)
+        assert tools["resize"].schema()["properties"] == {"size": {"type": "integer"}}
+        tools.execute("resize", '{"size": 3}')
+    assert [(sent["body"], sent["headers"]["Content-Type"]) for sent in seen] == [('{"size": 3}', "application/json")]
+
+
 def test_invalid_arguments_send_nothing():
     with server(echo) as (url, seen):
         tools = ToolRegistry.from_openapi(PETSTORE, base_url=url)

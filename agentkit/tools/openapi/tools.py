@@ -200,10 +200,10 @@ class OperationSchema:
             return None
         media_type, content = min(body["content"].items(), key=lambda item: _rank(item[0]))
         content = self._document.resolve(content) or {}
+        media_type = JSON_TYPE if media_type in ("*/*", "application/*") else media_type
         is_text = "json" not in media_type and _rank(media_type) == len(_BODY_TYPES)
         schema = {"type": "string"} if is_text else content.get("schema") or {}
         text = "\n".join(filter(None, [_text(body.get("description")), _show_example(content)]))
-        media_type = media_type.replace("*/*", JSON_TYPE)
         return media_type, schema, bool(body.get("required")), text, content.get("encoding") or {}
 
 
