@@ -707,7 +707,8 @@ class _ToolValues:
         if len(known) > 1 and _OPTIONS.search(about) and "code" not in about:
             return known
         if param and not param.required and path in self._best:
-            return [self._best[path].argument]
+            best = self._best[path].argument
+            return best if isinstance(best, list) else [best]
         return (self._values.text[start:end] for start, end in self._list_places(path))
 
     def _list_places(self, path: tuple[str, ...]) -> list[tuple[int, int]]:

@@ -501,6 +501,15 @@ class TestLedValues:
         offered = ask_about(book, "Book a table at 'Chez Paul' tomorrow for Ann Bell, Ben Cole, Dan Eck, and Fay")
         assert ["Ann Bell", "Ben Cole", "Dan Eck", "Fay"] in offered["people"]
 
+    @pytest.mark.parametrize("query", ["Pack the things ['hat', 'coat'] into a bag", 'Pack: ["hat", "coat"]'])
+    def test_a_list_in_brackets_is_offered_to_an_optional_parameter(self, query):
+        def pack(bag: str, things: list[str] | None = None) -> str:
+            """Pack things into a bag."""
+            return "ok"
+
+        offered = ask_about(pack, query)["things"]
+        assert offered == {"anyOf": [{"type": "array", "enum": [["hat", "coat"]]}]}
+
     def test_quotes_around_a_question_are_left_out(self):
         plain = ask_about(price_of, "What is the price of apple pie for lunch?")
         assert ask_about(price_of, "'What is the price of apple pie for lunch?'") == plain
