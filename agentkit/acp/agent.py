@@ -6,8 +6,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
@@ -25,7 +25,15 @@ from ..extend import (
     opened_store,
 )
 from .api import RequestError, acp, schema
-from .editor_session import CONTINUE_COMMAND, Connect, EditorServers, EditorSession, UpdateEncoder, query_of_prompt
+from .editor_session import (
+    CONTINUE_COMMAND,
+    INTERNAL_ERROR,
+    Connect,
+    EditorServers,
+    EditorSession,
+    UpdateEncoder,
+    query_of_prompt,
+)
 
 NOT_FOUND = -32002
 UNFINISHED_NOTICE = f"The last run of this conversation has no end. Send {CONTINUE_COMMAND} to continue it."
@@ -97,7 +105,8 @@ class EditorAgent:
             await before.servers.close()
         servers = EditorServers(mcp_servers, cwd, self._connect)
         self._open[session_id] = EditorSession(session_id, stored.session, servers, stored.interrupted)
-        await self._show(session_id, stored)
+        with _ended_with_connection():
+            await self._show(session_id, stored)
         return schema.LoadSessionResponse()
 
     async def list_sessions(self, cwd: str | None = None, **_: Any) -> Any:
@@ -126,7 +135,8 @@ class EditorAgent:
                 conversation.session = await asyncio.to_thread(Session.resumed, interrupted, self._journal)
             except AgentkitError as error:
                 raise RequestError(NOT_FOUND, mask(str(error))) from error
-        return await conversation.prompt(self._agent, self._client, query, has_forms=self._has_forms)
+        with _ended_with_connection():
+            return await conversation.prompt(self._agent, self._client, query, has_forms=self._has_forms)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop the turn of a conversation."""
@@ -157,6 +167,15 @@ class EditorAgent:
                 session_update="available_commands_update", available_commands=known
             )
             await self._client.session_update(identity, commands)
+
+
+@contextmanager
+def _ended_with_connection() -> Iterator[None]:
+    """Raise `RequestError` where the connection was closed before: the SDK logs any other error with a traceback."""
+    try:
+        yield
+    except ConnectionError as error:
+        raise RequestError(INTERNAL_ERROR, "the connection is closed") from error
 
 
 def serve(agent: JsonAgent[Any], *, journal: Place | None = None, connect: Connect | None = None) -> None:
@@ -214,15 +233,36 @@ def _is_odd_response(line: bytes) -> bool:
 _ODD_PARTS = re.compile(rb'"id"\s*:\s*[\[{]|"error"\s*:\s*[^{\s]')
 
 
+class MessageWriter(asyncio.StreamWriter):
+    """The lines to an editor.  One that no longer reads them has closed the connection, so its own lines end too.
+
+    Args:
+        transport: The pipe to the editor.
+        protocol: The protocol of that pipe.
+        source: The pipe from the editor.
+    """
+
+    def __init__(self, transport: Any, protocol: Any, source: asyncio.ReadTransport) -> None:
+        super().__init__(transport, protocol, None, asyncio.get_running_loop())
+        self._source = source
+
+    async def drain(self) -> None:
+        """Wait until more can be written."""
+        try:
+            await super().drain()
+        except ConnectionError:
+            self._source.close()
+
+
 async def _serve(agent: EditorAgent) -> None:
     sys.stdout.flush()
     own = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     loop = asyncio.get_running_loop()
     reader = MessageReader(limit=acp.core.DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, own)
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    writer = MessageWriter(transport, protocol, source)
     try:
         await acp.run_agent(cast("Any", agent), writer, reader)
     finally:

@@ -238,6 +238,7 @@ T = TypeVar("T")
 CONTINUE_COMMAND = "/continue"
 """The prompt that continues a run which was interrupted or waits."""
 INTERNAL_ERROR = -32603
+INVALID_PARAMS = -32602
 
 
 class EditorSession:
@@ -504,10 +505,15 @@ def query_of_prompt(prompt: Sequence[Any]) -> Query:
     """Return the query in the blocks of a prompt.
 
     Raises:
-        RequestError: A block has a content that no model can read.
+        RequestError: A block has a content that no model can read, or all blocks together have none.
     """
     parts = [_part(block) for block in prompt]
-    return parts if any(isinstance(part, ContentPart) for part in parts) else "\n".join(map(str, parts))
+    if any(isinstance(part, ContentPart) for part in parts):
+        return parts
+    text = "\n".join(map(str, parts))
+    if not text.strip():
+        raise RequestError(INVALID_PARAMS, "prompt: it is empty. Send a text, a file or an image.")
+    return text
 
 
 def _part(block: Any) -> str | ContentPart:
@@ -522,7 +528,7 @@ def _part(block: Any) -> str | ContentPart:
             return f"The file {file.uri}:\n{file.text}\n"
         case schema.EmbeddedResourceContentBlock():
             return _binary(block.resource.blob, block.resource.uri)
-    raise RequestError(-32602, f"prompt: no block of the type {type(block).__name__} can be read")
+    raise RequestError(INVALID_PARAMS, f"prompt: no block of the type {type(block).__name__} can be read")
 
 
 def _binary(text: str, place: str) -> ContentPart:
@@ -531,4 +537,4 @@ def _binary(text: str, place: str) -> ContentPart:
         kind = next((kind for kind in PART_TYPES if detect_media_type(data) in kind.media_types), Image)
         return kind.from_bytes(data, name=place.rpartition("/")[2])
     except (Base64Error, ValueError, DefinitionError) as error:
-        raise RequestError(-32602, f"prompt: {place}: {error}") from error
+        raise RequestError(INVALID_PARAMS, f"prompt: {place}: {error}") from error

@@ -22,6 +22,7 @@ from agentkit.acp import EditorAgent
 from agentkit.acp.agent import MessageReader
 from agentkit.evals import EVALUATION_PREFIX
 from agentkit.extend import LiveRespondent, enclosing
+from agentkit.journal import runs
 from agentkit.mcp import MCPServer
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
@@ -575,6 +576,20 @@ async def test_a_tool_whose_error_ends_the_run_has_a_last_state():
 
 
 @in_loop
+@pytest.mark.parametrize("texts", [[], [""], [" ", "\n"]])
+async def test_an_empty_prompt_is_an_invalid_parameter_and_no_turn(texts):
+    editor = Editor()
+    agent = agent_of(price_of, replies=[answer("Here I am.")])
+    async with connected(agent, editor) as client:
+        session = await begin(client)
+        with pytest.raises(RequestError, match="prompt: it is empty") as caught:
+            await client.prompt(session, [acp.text_block(text) for text in texts])
+        assert caught.value.code == -32602
+        assert (await ask(client, session)).stop_reason == "end_turn"
+    assert len(agent.model.requests) == 1
+
+
+@in_loop
 async def test_images_and_files_reach_the_model():
     agent = agent_of(price_of, replies=[answer("I see.")])
     editor = Editor()
@@ -607,12 +622,12 @@ agent = JsonAgent(work, model=ScriptedModel(call("work"), answer("Done.")))
 '''
 
 
+def encode(number, method, **params):
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n"
+
+
 def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
     (tmp_path / "mine.py").write_text(AGENT)
-
-    def encode(number, method, **params):
-        return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n"
-
     server = {"name": "clock", "command": sys.executable, "args": [str(SERVER), "Scripted"], "env": []}
     command = [sys.executable, "-m", "agentkit.cli", "acp", "mine.py:agent"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
@@ -637,6 +652,49 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
     assert "printed by a tool" in errors
     assert "printed by a child" in errors
     assert errors.count("Error parsing JSON-RPC message") == 7
+
+
+REFUNDING = """
+from agentkit import JsonAgent, tool
+from agentkit.testing import ScriptedModel, answer, call
+
+@tool(effect="danger")
+def refund(euros: int) -> str:
+    \"\"\"Pay money back.\"\"\"
+    return f"{euros} euros went back"
+
+agent = JsonAgent(refund, model=ScriptedModel(call("refund", euros=4), answer("Done.")))
+"""
+
+
+@pytest.mark.parametrize("closed", [["stdin"], ["stdout"], ["stdout", "stdin"]])
+def test_an_editor_that_closes_its_pipes_in_a_turn_ends_the_command_without_a_traceback(closed, tmp_path):
+    (tmp_path / "mine.py").write_text(REFUNDING)
+    command = [sys.executable, "-m", "agentkit.cli", "acp", "mine.py:agent", "--journal", "runs.db"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
+        process.stdin.write(
+            encode(0, "initialize", protocolVersion=1) + encode(1, "session/new", cwd="/", mcpServers=[])
+        )
+        process.stdin.flush()
+        lines = [json.loads(process.stdout.readline()) for _ in range(2)]
+        session = lines[1]["result"]["sessionId"]
+        process.stdin.write(
+            encode(2, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Refund Ada"}])
+        )
+        process.stdin.flush()
+        while lines[-1].get("method") != "session/request_permission":
+            lines.append(json.loads(process.stdout.readline()))
+        if "stdout" in closed:
+            process.stdout.close()
+            allowed = {"outcome": {"outcome": "selected", "optionId": "allow"}}
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": lines[-1]["id"], "result": allowed}) + "\n")
+            process.stdin.flush()
+        if "stdin" in closed:
+            process.stdin.close()
+        errors = process.stderr.read()
+        assert (process.wait(), errors) == (0, "")
+    (run,) = runs(tmp_path / "runs.db")
+    assert run.is_unfinished
 
 
 def test_a_message_longer_than_the_buffer_is_read_whole():
