@@ -11,19 +11,21 @@ const [program, ...words] = process.argv.slice(2);
 const served = spawn(program, words, { stdio: ["pipe", "pipe", "inherit"] });
 const asked = [];
 const updates = [];
-const client = {
-  requestPermission: async ({ options }) => ({ outcome: { outcome: "selected", optionId: options[0].optionId } }),
-  sessionUpdate: async ({ update }) => void updates.push(update),
-  createElicitation: async ({ message }) => {
-    asked.push(message);
+const { agent, client } = acp.methods;
+const editor = acp
+  .client({ name: "editor" })
+  .onNotification(client.session.update, ({ params }) => void updates.push(params.update))
+  .onRequest(client.session.requestPermission, ({ params }) => ({ outcome: { outcome: "selected", optionId: params.options[0].optionId } }))
+  .onRequest(client.elicitation.create, ({ params }) => {
+    asked.push(params.message);
     return { action: "accept", content: { name: "Ada" } };
-  },
-};
+  });
 const stream = acp.ndJsonStream(Writable.toWeb(served.stdin), Readable.toWeb(served.stdout));
-const agent = new acp.ClientSideConnection(() => client, stream);
-await agent.initialize({ protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: { elicitation: { form: {} } } });
-const { sessionId } = await agent.newSession({ cwd: "/", mcpServers: [] });
-const { stopReason } = await agent.prompt({ sessionId, prompt: [{ type: "text", text: "q" }] });
+const stopReason = await editor.connectWith(stream, async (connected) => {
+  await connected.request(agent.initialize, { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: { elicitation: { form: {} } } });
+  const { sessionId } = await connected.request(agent.session.new, { cwd: "/", mcpServers: [] });
+  return (await connected.request(agent.session.prompt, { sessionId, prompt: [{ type: "text", text: "q" }] })).stopReason;
+});
 console.log(JSON.stringify({ asked, updates, stopReason }));
 served.stdin.end();
 served.on("exit", () => process.exit(0));
