@@ -220,7 +220,8 @@ class Pending:
         call = asdict(self.call)
         call = call if self.call.references else {name: call[name] for name in ("id", "name", "arguments")}
         if self.is_approval:
-            return {"call": call, "reason": mask(self.reason)}
+            wrong = {"problem": mask(self.problem)} if self.problem else {}
+            return {"call": call, "reason": mask(self.reason), **wrong}
         asked = {"call": call, "id": self.id, "text": self.text, "schema": dict(self.schema)}
         return asked if self.is_for_person else {**asked, "is_for_person": False}
 
@@ -231,7 +232,7 @@ class Pending:
         references = tuple(ReferencedValue(**entry) for entry in given.get("references", ()))
         call = ToolCall(**{**given, "references": references})
         if "schema" not in saved:
-            return cls.decision(call, saved.get("reason", ""))
+            return cls.decision(call, saved.get("reason", ""), problem=saved.get("problem", ""))
         asks = saved.get("is_for_person", True)
         return cls(saved["id"], call, saved["text"], saved["schema"], is_for_person=asks)
 

@@ -465,6 +465,7 @@ class PendingInputs:
         return {
             "waiting": {identity: entry.digest for identity, entry in self.held.items()},
             "reasons": {identity: mask(entry.reason) for identity, entry in self.held.items()},
+            "problems": {identity: mask(entry.problem) for identity, entry in self.held.items() if entry.problem},
             "nested": {identity: session.as_dict() for identity, session in [*self.nested.items()]},
             "asked": {"calls": asking, "inner": {**self.answers}} if asking or self.answers else {},
             "inner_answers": {**self.inner_answers},
@@ -475,9 +476,13 @@ class PendingInputs:
         """Return what `as_dict` described; older files have the ids of the waiting calls, or their digests, alone."""
         waiting = saved["waiting"] if isinstance(saved["waiting"], Mapping) else dict.fromkeys(saved["waiting"], "")
         reasons = saved.get("reasons", {})
+        problems = saved.get("problems", {})
         asked = saved.get("asked", {})
         return cls(
-            held={identity: HeldCall(digest, reasons.get(identity, "")) for identity, digest in waiting.items()},
+            held={
+                identity: HeldCall(digest, reasons.get(identity, ""), problem=problems.get(identity, ""))
+                for identity, digest in waiting.items()
+            },
             asking={identity: AskingCall.from_dict(entry) for identity, entry in asked.get("calls", {}).items()},
             answers=dict(asked.get("inner", {})),
             nested={identity: read_session(inner) for identity, inner in saved["nested"].items()},

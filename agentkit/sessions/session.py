@@ -107,6 +107,7 @@ class SavedSession(TypedDict):
     handed: list[str]
     asked: NotRequired[dict[str, Any]]
     reasons: NotRequired[dict[str, str]]
+    problems: NotRequired[dict[str, str]]
     inner_answers: NotRequired[dict[str, dict[str, Any]]]
     session_state: NotRequired[dict[str, Any]]
     model: NotRequired[str]

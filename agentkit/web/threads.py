@@ -165,7 +165,8 @@ class Thread:
 
         Raises:
             BusyError: Nothing waits for a decision, an answer or a result.
-            InputError: A query with parts comes together with a result, or a result or an answer is not valid.
+            InputError: A query with parts comes together with a result, a result or an answer is not valid, or the tool
+                of a call that waits for its result is not among the client's tools.
         """
         waiting = {interrupt_id(entry) for entry in self.session.pending}
         results = self.find_results(given)
@@ -173,6 +174,8 @@ class Thread:
             raise InputError("messages: send the results of the client's tools first, then the message with parts")
         for result in results.values():
             query_of_content(result["content"])
+        if given.content is None or results:
+            self._check_tools(given)
         if given.results and given.content is None and not given.resume and not results:
             raise BusyError(
                 f"no call waits for the result of {', '.join(given.results)!r:.80}. It was given before, or the "
@@ -191,6 +194,16 @@ class Thread:
         for entry in self.session.pending:
             if not entry.is_approval and entry.id in answers and (problem := explain_answer(entry, answers[entry.id])):
                 raise InputError(f"resume: {interrupt_id(entry)!r}: {problem}")
+
+    def _check_tools(self, given: RunInput) -> None:
+        """Raise `InputError` if the tool of a client's call that waits is not in the request."""
+        names = {tool.name for tool in given.tools}
+        for entry in self.session.pending:
+            if is_client_call(entry) and entry.call.name not in names:
+                raise InputError(
+                    f"tools: the call {entry.call.id!r:.80} waits for its result, and its tool {entry.call.name!r:.80} "
+                    "is not there. Send the client's tools with each request."
+                )
 
     def find_results(self, given: RunInput) -> dict[str, Json]:
         """Return the results for which calls of the client's tools wait, by the ids of these calls."""

@@ -9,7 +9,7 @@ import sys
 import pytest
 from files_at_risk import DONE, delete, look
 
-from agentkit import DefinitionError, JsonAgent, Paused, RunError, Session, ToolCall, ask_question, tool
+from agentkit import DefinitionError, JsonAgent, Paused, Pending, RunError, Session, ToolCall, ask_question, tool
 from agentkit.core.ask_person import Person
 from agentkit.core.messages import text_of
 from agentkit.engine.loop import NOT_BEGUN
@@ -244,6 +244,9 @@ class TestPausing:
         error = self.paused(world, settled, None, answers={"2": given, "3": False})
         assert "The arguments given for '2' are not valid" in str(error)
         assert not DONE
+        stored = Session.from_dict(json.loads(json.dumps(settled.session.as_dict())))
+        (asked,) = settled.session.pending
+        assert stored.pending[0].problem == Pending.from_dict(asked.as_dict()).problem == asked.problem != ""
 
     @pytest.mark.parametrize("arguments", ['{"path": "c"}', ["c"], 0, False])
     def test_a_form_with_arguments_that_are_no_object_allows_nothing(self, world, arguments):

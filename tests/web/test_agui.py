@@ -341,6 +341,21 @@ def last_results(request):
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
+def test_a_result_without_the_tools_of_the_client_is_refused_and_the_call_waits_on(tmp_path, is_stored):
+    agent = JsonAgent(price_of, model=ScriptedModel(call("show_map", place="Rome"), last_results))
+    client = TestClient(agui(agent, journal=tmp_path / "runs.db" if is_stored else None))
+    (begun,) = of(ask(client, tools=[SHOW_MAP]), "TOOL_CALL_START")
+    result = result_of(begun["toolCallId"], "shown")
+    response = client.post("/", json={"threadId": "t", "runId": "r", "messages": [result]})
+    assert response.status_code == 422, response.text
+    assert response.json()["error"] == (
+        f"tools: the call {begun['toolCallId']!r} waits for its result, and its tool 'show_map' is not there. "
+        "Send the client's tools with each request."
+    )
+    assert text_of(ask(client, None, messages=[result], tools=[SHOW_MAP])) == "['shown'] after tool"
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
 def test_a_tool_of_the_client_ends_the_run_with_its_call_and_the_next_request_has_its_result(tmp_path, is_stored):
     replies = [calls(call("show_map", place="Rome"), call("price_of", item="tea")), last_results]
     agent = JsonAgent(price_of, model=ScriptedModel(*replies))
@@ -564,6 +579,16 @@ def test_a_decision_whose_new_arguments_do_not_fit_is_asked_for_again_with_the_r
     assert "euros" in problem
     assert again["message"].endswith(f"The arguments given are not valid: {problem}")
     assert text_of(ask(client, None, resume=resolve(again["id"], {"approved": True}))) == "done"
+
+
+def test_the_reason_why_new_arguments_do_not_fit_outlives_the_process(tmp_path):
+    model = ScriptedModel(call("refund", customer="Ada", euros=4))
+    client = TestClient(agui(JsonAgent(refund, model=model), journal=tmp_path / "runs.db"))
+    (interrupt,) = ask(client)[-1]["outcome"]["interrupts"]
+    changed = {"approved": True, "arguments": {"customer": "Eve"}}
+    (again,) = ask(client, None, resume=resolve(interrupt["id"], changed))[-1]["outcome"]["interrupts"]
+    (stored,) = open_conversation("", "t", tmp_path / "runs.db").events[-1]["outcome"]["interrupts"]
+    assert stored["metadata"]["agentkit"]["problem"] == again["metadata"]["agentkit"]["problem"]
 
 
 def test_half_of_a_surrogate_pair_is_replaced_in_what_the_run_and_its_events_repeat():
