@@ -6,6 +6,7 @@ readers ignore it, and the next write removes it.  Only a removal changes what w
 A write locks the file with flock(2).  A lease is a file beside it that names its owner; see `OwnerFile`.
 """
 
+import errno
 import json
 import os
 import secrets
@@ -468,5 +469,6 @@ class LinesStore(SharedStore):
         try:
             yield
         except (OSError, UnicodeError) as error:
-            remedy = "The folder must exist and be writable, the file too."
+            is_full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+            remedy = "Make room on the disk." if is_full else "The folder must exist and be writable, the file too."
             raise JournalError(f"{self.named}: {error}. {remedy}") from error

@@ -300,3 +300,12 @@ def test_what_only_databases_do_is_an_error_that_names_them(path):
     agent = agent_of(path)
     with pytest.raises(DefinitionError, match=r"no method reserve\(\).*SQLite file or in PostgreSQL"):
         agent.run("again", quota=Quota(owner="ada", dollars=1))
+
+
+def test_a_full_disk_has_its_own_remedy(tmp_path):
+    with (
+        opened_store(tmp_path / "runs.jsonl") as store,
+        pytest.raises(JournalError, match=r"Make room on the disk\.$"),
+        store._errors(),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
