@@ -70,6 +70,11 @@ _REFUSED = re.compile(
 _TIMEOUT_CLASSES = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
 _TRANSPORT_CLASSES = {"TransportError", "ClientConnectionError", "ClientPayloadError", "ConnectionError"}
 
+_UNREAD_CLASSES = {"AttributeError", "IndexError", "KeyError", "TypeError", "ValidationError"}
+"""What reading a reply raises that has not the form of the provider's API."""
+_TRACEBACK = "Traceback (most recent call last)"
+"""Where litellm's own text begins in some messages."""
+
 _KIND_BY_STATUS: dict[int, ModelErrorKind] = {
     401: "authentication",
     403: "authentication",
@@ -109,7 +114,7 @@ def convert_error(
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # only a wrapper
     kind, transient = _classify(links, begun)
     status = _find_status(links)
-    text = mask(shorten_data(_explain(links, body)))[:_MAX_MESSAGE_CHARS] + _find_remedy(links, kind)
+    text = mask(shorten_data(_explain(links, body, begun)))[:_MAX_MESSAGE_CHARS] + _find_remedy(links, kind)
     retry_after = _find_retry_after(links)
     mask_exception(error, outer=outer)
     for link in iterate_causes(error, outer):
@@ -222,7 +227,7 @@ def _find_retry_after(links: list[BaseException]) -> float | None:
     """Return the seconds to wait: `Retry-After` (RFC 9110, 10.2.3: seconds or a date), its ms variant, or the body."""
     headers = _find_headers(links) or {}
     try:
-        if milliseconds := headers.get("retry-after-ms"):
+        if (milliseconds := headers.get("retry-after-ms", ""))[:1].isdecimal():
             return float(milliseconds) / 1000
         wait = headers.get("retry-after", "") or headers.get("llm_provider-retry-after", "")  # of a LiteLLM proxy
         if wait[:1].isdigit():
@@ -235,7 +240,7 @@ def _find_retry_after(links: list[BaseException]) -> float | None:
     return float(in_body[1]) if in_body else None
 
 
-def _explain(links: list[BaseException], body: str | None) -> str:
+def _explain(links: list[BaseException], body: str | None, begun: bool) -> str:
     """Return one line about the failure, quoting the provider if it sent a message."""
     for text in [*_iter_bodies(links), body or "", *map(str, links)]:
         if message := _extract_message(text):
@@ -247,7 +252,9 @@ def _explain(links: list[BaseException], body: str | None) -> str:
     while stripped := _PREFIX.match(text):
         text = text[stripped.end() :]
     default = "no reply in time" if type(source).__name__ in _TIMEOUT_CLASSES else type(source).__name__
-    return next(iter(text.strip().splitlines()), "") or default
+    text = next(iter(text.partition(_TRACEBACK)[0].strip().splitlines()), "") or default
+    unread = begun and not faults and any(type(link).__name__ in _UNREAD_CLASSES for link in links)
+    return f"the reply cannot be read: {text}" if unread else text
 
 
 def _find_remedy(links: list[BaseException], kind: ModelErrorKind) -> str:

@@ -235,13 +235,20 @@ def watch_response(response: Any, guard: ReplyGuard) -> None:
 
 
 class _Lines:
-    """Text in pieces as lines. httpx ends them at U+2028, too, and at others that JSON has unescaped in its texts."""
+    """Text in pieces as lines, without a byte order mark at its start.
+
+    httpx ends lines at U+2028, too, and at others that JSON has unescaped in its texts.
+    """
 
     def __init__(self) -> None:
         self._begun: list[str] = []
+        self._is_start = True
 
     def add(self, text: str) -> Iterator[str]:
         """Yield the lines that the text completes."""
+        if self._is_start:
+            text = text.removeprefix("\ufeff")
+            self._is_start = not text
         *ends, rest = text.split("\n")
         for end in ends:
             yield "".join([*self._begun, end]).removesuffix("\r")

@@ -356,11 +356,20 @@ def restore_items(message: Message, items: Sequence[Json]) -> None:
     calls = [item for item in items if item["type"] == "function_call"]
     if len(calls) > len(message.get("tool_calls") or ()):
         message["tool_calls"] = [*map(_read_call, calls)]
+    fill_arguments(message, {item.get("call_id"): item.get("arguments") for item in calls})
     ranks = [_ITEM_RANKS[item["type"]] for item in items]
     if ranks != sorted(ranks) or ranks.count(1) > 1:
         message["item_order"] = [
             len(_join_parts(item, "text")) if item["type"] == "message" else item["type"] for item in items
         ]
+
+
+def fill_arguments(message: Message, given: Mapping[Any, Any]) -> None:
+    """Set the arguments, by the ids of the calls, that a server sent as a whole and not in the pieces of a stream."""
+    for call in message.get("tool_calls") or ():
+        arguments = given.get(call["id"])
+        if arguments and call["function"]["arguments"] == "{}":
+            call["function"]["arguments"] = arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def _join_parts(item: Json, key: str) -> str:

@@ -7,6 +7,7 @@ drops some silently, and sends others as text.
 
 import json
 import logging
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -17,6 +18,7 @@ from ...core.messages import Message, Usage, user
 from ...core.parts import Part, describe_part, describe_unseen, parts_of
 from ...core.portable import to_valid_text
 from ...core.values import frozen
+from ...engine.history.tool_calls import normalize_id
 from ...engine.model import Reply
 from .parameters import read_items, remove_prefix, restore_items
 from .prices import Prices, find_prices, find_row
@@ -148,6 +150,12 @@ _TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_windo
 """The providers' stop reasons of a truncated reply: the token limit or the end of the context window."""
 _ENDS = {"pause_turn", "content_filter"}
 """Other stop reasons that litellm hides; with "pause_turn" Anthropic's turn continues with the next request."""
+_FILTERED_REASONS = {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY"}
+"""Gemini's finish reasons of a filtered reply, which litellm's stream calls "tool_calls" if there are calls."""
+_FAILED_REASONS = {"error", "abort"}
+"""The finish reasons of OpenRouter and vLLM for a reply that failed in the middle."""
+_FAILED_REPLY = re.compile(r'"finish_reason"\s*:\s*"(error|abort)"')
+"""Such a finish reason in the JSON of a whole reply, where litellm hides it."""
 _KNOWN_REASONS = {"stop", "tool_calls", "content_filter"}
 """OpenAI's other finish reasons. Unknown ones of some servers are read as one of the first two."""
 _COST_HEADER = "x-litellm-response-cost"
@@ -193,6 +201,10 @@ class Route:
 
         `native` is the provider's own stop reason, where litellm hides it, and `identity` the id of the reply.
         """
+        if finish_reason in _FAILED_REASONS:
+            raise ModelError(f"{self.name}: the server aborted the reply", kind="server", status=200, transient=True)
+        if native in _FILTERED_REASONS:
+            finish_reason = "content_filter"
         if native and finish_reason == "content_filter" and not message["content"]:
             message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")
         if native in _TRUNCATED_REASONS or finish_reason in _TRUNCATED_REASONS:
@@ -213,8 +225,8 @@ class Route:
         """
         if reported is None:
             return Usage(requests=1, cost=cost)
-        tokens_in = reported.prompt_tokens or 0
-        tokens_out = reported.completion_tokens or 0
+        tokens_in = _to_count(reported.prompt_tokens)
+        tokens_out = _to_count(reported.completion_tokens)
         cached = _read_detail(reported, "prompt_tokens_details", "cached_tokens")
         written = getattr(reported, "cache_creation_input_tokens", None) or 0
         cost = getattr(reported, "cost", None) if cost is None else cost
@@ -246,7 +258,9 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     identity = response.id
     if isinstance(body, str) and f'"{identity}"' not in body:
         identity = read_identity(body) or identity
-    return route.build_reply(message, choice.finish_reason, usage, response.model, native, identity)
+    failed = _FAILED_REPLY.search(body) if isinstance(body, str) else None
+    finish_reason = failed[1] if failed else choice.finish_reason
+    return route.build_reply(message, finish_reason, usage, response.model, native, identity)
 
 
 def _find_proxy_cost(response: Any) -> float | None:
@@ -301,11 +315,16 @@ def clean_reply(message: Message) -> Message:
             tidied[key] = value
     for call in tidied.get("tool_calls", ()):
         call.pop("index", None)
-        call["id"] = (call.get("id") or "").partition(_SIGNATURE_MARK)[0]
+        call["id"] = normalize_id(call.get("id")).partition(_SIGNATURE_MARK)[0]
         call["function"].setdefault("name", "")
         call["function"]["arguments"] = to_valid_text(call["function"].get("arguments") or "{}")
     take_steps(tidied)
     return tidied
+
+
+def _to_count(value: Any) -> int:
+    """Return a number of tokens, which some servers send as a float."""
+    return max(0, int(value or 0))
 
 
 def _read_detail(reported: Any, group: str, key: str) -> int:

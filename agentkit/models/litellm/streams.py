@@ -15,10 +15,11 @@ from typing import Any
 
 from ...core.errors import ModelError
 from ...core.messages import Message
+from ...engine.history.tool_calls import normalize_id
 from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from .importing import report_difference
 from .limits import Signal
-from .parameters import read_items, restore_items
+from .parameters import fill_arguments, read_items, restore_items
 from .provider_tools import GROWING_FIELDS, Grounding
 from .replies import Route, clean_reply, read_identity, read_native_reason
 
@@ -50,7 +51,8 @@ def check_line(line: str) -> None:
     if '"error"' in line:
         error: Any = None
         with suppress(ValueError, AttributeError):
-            error = decode_json(line.removeprefix("data:").strip()).error
+            data = decode_json(line.removeprefix("data:").strip())
+            error = data.error or (data.object == "error" and data)
         if error:
             raise ErrorInStream(line, getattr(error, "code", None))
 
@@ -68,12 +70,26 @@ def to_event(line: Any) -> Any:
     return line
 
 
+_MAX_DIGITS = 15
+
+
 def read_counts(usage: Any) -> None:
     """Replace tokens that are texts in the usage of a chunk; some servers send "12". Another text counts nothing."""
     for key, value in usage.items() if isinstance(usage, dict) else ():
         if isinstance(value, str) and key.endswith("_tokens"):
-            usage[key] = int(value) if value.isdecimal() else None
+            usage[key] = int(value) if value.isdecimal() and len(value) <= _MAX_DIGITS else None
         read_counts(value)
+
+
+_TEXT_COUNT = re.compile(r'("(?:(?:[a-z]+_)*(?:in|out)put_tokens|(?:prompt_)?eval_count)"\s*:\s*)"(\d{1,15})"')
+"""Tokens of Anthropic or Ollama that are a text."""
+
+
+def to_text(content: Any) -> str:
+    """Return a piece of text that may be a list of content parts, as some servers send it."""
+    if isinstance(content, list):
+        return "".join(to_text(part.get("text")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
 
 
 def parse_line(otherwise: Callable[[str], Any], str_line: str) -> Any:
@@ -114,7 +130,10 @@ class ChunkTap:
 
 
 class LineTap:
-    """An iterator of lines that stores the stop reason and the id of the reply when a line contains one."""
+    """An iterator of lines that stores the stop reason and the id of the reply when a line contains one.
+
+    It also stores the inputs of calls that some servers send at the start of Anthropic's block, which litellm drops.
+    """
 
     def __init__(self, lines: Any) -> None:
         self._lines = lines
@@ -122,6 +141,7 @@ class LineTap:
         self.identity: str | None = None
         self.finished = False
         self.grounding = Grounding()
+        self.inputs: dict[str, Any] = {}
         self._ends = 0
 
     def __iter__(self) -> "LineTap":
@@ -160,10 +180,19 @@ class LineTap:
             self.reason = read_native_reason(text.removeprefix("data:")) or self.reason
         if self.identity is None and any(word in text for word in _IDENTITY_MARKS):
             self.identity = read_identity(text.removeprefix("data:"))
+        if '"content_block_start"' in text and '"tool_use"' in text:
+            with suppress(ValueError, AttributeError):
+                block = decode_json(text.removeprefix("data:")).content_block
+                self.inputs[block.id] = block.input
         self.grounding.add_line(text)
-        return line
+        if text.startswith(_NO_DATA):  # litellm would read Gemini's as a part of a chunk
+            return ""
+        return _TEXT_COUNT.sub(r"\1\2", line) if isinstance(line, str) and _TOKEN_MARK.search(line) else line
 
 
+_NO_DATA = (":", "event:", "id:", "retry:")
+"""The begins of lines of an event stream that hold no data."""
+_TOKEN_MARK = re.compile(r'"usage"|_count"')
 _DIRECT_PROVIDERS = {"openai", "anthropic", "gemini", "groq", "ollama_chat"}
 """Providers whose inner iterator yields OpenAI-shaped chunks (and generic dicts, mostly empty)."""
 _CUT_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -265,6 +294,11 @@ class ChunkSource:
     def grounding(self) -> Grounding:
         """What the lines say that the reply is grounded on."""
         return Grounding() if self._tap is None else self._tap.grounding
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The arguments of calls that the lines hold as a whole, by the ids of the calls."""
+        return {} if self._tap is None else self._tap.inputs
 
     def _has_known_wrapper(self) -> bool:
         """Return whether litellm's wrapper has the attributes that are read here; else it is read as a plain iterator.
@@ -389,6 +423,7 @@ class StreamAssembler:
         self._calls: list[dict[str, Any]] = []
         self._arguments: list[ArgumentPieces] = []
         self._open: dict[int | None, int] = {}
+        self._named: dict[tuple[int | None, str], int] = {}
         self._reasoning_items: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
         self._reasoning = ReasoningDetails()
@@ -409,7 +444,7 @@ class StreamAssembler:
                 self._finish_reason = self._finish_reason or chunk.get("finish_reason") or "stop"
                 moved = True
         elif chunk is not None:
-            if usage := getattr(chunk, "usage", None):
+            if (usage := getattr(chunk, "usage", None)) and not isinstance(usage, str | list):
                 self._add_usage(usage)
                 moved = True
             self._model = self._model or chunk.model
@@ -433,13 +468,13 @@ class StreamAssembler:
         self._usage = usage
 
     def _add_delta(self, delta: Any) -> Iterator[Delta]:
-        if thought := getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None):
+        if thought := to_text(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)):
             self._thoughts.append(thought)
             yield ThinkingDelta(thought)
-        if delta.content:
-            self._text.append(delta.content)
-            yield TextDelta(delta.content)
-        if refusal := getattr(delta, "refusal", None):
+        if text := to_text(delta.content):
+            self._text.append(text)
+            yield TextDelta(text)
+        if refusal := to_text(getattr(delta, "refusal", None)):
             self._refusal.append(refusal)
         self._reasoning_items += getattr(delta, "reasoning_items", None) or ()
         self._annotations += getattr(delta, "annotations", None) or ()
@@ -469,9 +504,10 @@ class StreamAssembler:
 
     def _add_call(self, piece: Any) -> ToolCallDelta:
         function = piece.function
-        place = self._find_call(piece.index, piece.id, function and function.name)
+        identity = normalize_id(piece.id)
+        place = self._find_call(piece.index, identity, function and function.name)
         call = self._calls[place]
-        call["id"] = piece.id or call["id"]
+        call["id"] = call["id"] or identity
         arguments = (function and function.arguments) or ""
         if not isinstance(arguments, str):  # some servers send the object itself
             arguments = json.dumps(arguments, ensure_ascii=False)
@@ -481,20 +517,32 @@ class StreamAssembler:
             call["provider_specific_fields"] = dict(extras)
         return ToolCallDelta(place, call["function"]["name"], arguments)
 
-    def _find_call(self, index: int | None, identity: str | None, name: str | None) -> int:
-        """Return the position of the piece's call. Ollama gives all calls index 0, with or without different ids."""
-        place = self._open.get(index)
-        if place is not None:
-            known = self._calls[place]
-            is_next = index is None or self._arguments[place].is_complete
-            other = known["id"] not in ("", identity) if identity else name and is_next
-            if not other:
-                return place
-        self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
-        self._arguments.append(ArgumentPieces())
-        place = len(self._calls) - 1
+    def _find_call(self, index: int | None, identity: str, name: str | None) -> int:
+        """Return the position of the piece's call. Ollama gives all calls index 0, with or without different ids.
+
+        Other servers send no index, and the id of the call with each piece, or a new id with each.
+        """
+        place = self._named.get((index, identity)) if identity else None
+        if place is None:
+            place = self._open.get(index)
+            if place is not None and self._is_other(place, index, identity, name):
+                place = None
+        if place is None:
+            self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+            self._arguments.append(ArgumentPieces())
+            place = len(self._calls) - 1
         self._open[index] = place
+        if identity:
+            self._named[index, identity] = place
         return place
+
+    def _is_other(self, place: int, index: int | None, identity: str, name: str | None) -> bool:
+        """Return whether a piece belongs to another call than the one at `place`, the last one of its index."""
+        known = self._calls[place]
+        is_complete = self._arguments[place].is_complete
+        if identity and known["id"]:  # not the id of any call
+            return bool(name) or is_complete
+        return bool(name and known["function"]["name"]) and (index is None or is_complete)
 
     def build_reply(self, source: ChunkSource) -> Reply:
         """Return the reply; raise `ModelError` if `source` ended without a finish reason."""
@@ -511,6 +559,7 @@ class StreamAssembler:
         source.grounding.put(message)
         source.grounding.count_searches(reported)
         restore_items(message, source.items)
+        fill_arguments(message, source.inputs)
         response = {"model": self._model, "usage": reported, "service_tier": self._service_tier}
         if self._annotations:
             response["choices"] = [{"message": {"role": "assistant", "annotations": self._annotations}}]

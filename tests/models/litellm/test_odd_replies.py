@@ -1,0 +1,195 @@
+"""Replies in a form of their own: they are read as they are meant, or fail with an error that says so."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from wire_providers import KEY, Play, Provider
+
+from agentkit import JsonAgent
+from agentkit.core.errors import ModelError
+from agentkit.core.messages import calls_of, user
+from agentkit.models.litellm.errors import convert_error
+from agentkit.models.litellm.model import LiteLLMModel
+from agentkit.testing.server import ModelServer
+from agentkit.testing.wires import drop_missing, find_wire
+
+HI = [user("hi")]
+EVENTS = {"Content-Type": "text/event-stream"}
+GEMINI = "x:streamGenerateContent"
+ADD = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}
+
+
+def frame(delta: Any = None, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"id": "1", "model": "m", "choices": [{"index": 0, "delta": delta or {}, "finish_reason": finish}], **more}
+
+
+def stream_of(*frames: dict[str, Any]) -> dict[str, Any]:
+    lines = [*map(json.dumps, frames), "[DONE]"]
+    return {"body": "".join(f"data: {line}\n\n" for line in lines), "headers": EVENTS}
+
+
+def piece(arguments: str, **more: Any) -> dict[str, Any]:
+    """Return a frame with a piece of a call; `name` belongs to its function."""
+    name = {"name": more.pop("name")} if "name" in more else {}
+    return frame({"tool_calls": [{**more, "function": {**name, "arguments": arguments}}]})
+
+
+def played(wire: str, reply: dict[str, Any]) -> tuple[str, str]:
+    """Return the body of a streamed reply, and its type."""
+    found = find_wire(wire)
+    assert found is not None
+    return "".join(found.build_pieces(reply, "m")), found.content_type
+
+
+def found(reply: Any) -> list[tuple[str, Any]]:
+    return [(call.name, json.loads(call.arguments)) for call in calls_of(reply.message)]
+
+
+SUM = ("add", {"a": 1, "b": 2})
+OTHER = ("add", {"a": 3, "b": 4})
+PIECES = {
+    "each with the id of its call": (
+        [
+            piece("", id="c1", name="add"),
+            piece("", id="c2", name="add"),
+            piece('{"a": 1, ', id="c1"),
+            piece('{"a": 3, "b": 4}', id="c2"),
+            piece('"b": 2}', id="c1"),
+        ],
+        [SUM, OTHER],
+    ),
+    "each with a new id": ([piece('{"a": 1, ', index=0, id="x", name="add"), piece('"b": 2}', index=0, id="y")], [SUM]),
+    "the name at the end": ([piece('{"a": 1, "b": 2}', index=0, id="c1"), piece("", index=0, name="add")], [SUM]),
+    "ids that are numbers": (
+        [piece('{"a": 1, "b": 2}', index=0, id=1, name="add"), piece('{"a": 3, "b": 4}', index=1, id=2, name="add")],
+        [SUM, OTHER],
+    ),
+}
+
+
+@pytest.mark.parametrize(("pieces", "calls"), PIECES.values(), ids=PIECES)
+def test_pieces_of_calls_are_put_together(pieces: list[Any], calls: list[Any], play: Play) -> None:
+    with ModelServer(stream_of(*pieces, frame({}, "tool_calls"))) as server:
+        _, reply = play(Provider("openai").at(server), HI, stream=True)
+    assert found(reply) == calls
+
+
+@pytest.mark.parametrize("key", ["content", "reasoning_content", "refusal"])
+def test_a_text_in_parts_is_streamed_as_text(key: str, play: Play) -> None:
+    parts = [{"type": "text", "text": "It is "}, {"type": "text", "text": "3."}]
+    with ModelServer(stream_of(frame({key: parts}), frame({}, "stop"))) as server:
+        deltas, reply = play(Provider("openai").at(server), HI, stream=True)
+    assert reply.message[key] == "It is 3."
+    assert [delta.text for delta in deltas] == ([] if key == "refusal" else ["It is 3."])
+
+
+def test_a_text_in_parts_does_not_break_a_stream_of_events() -> None:
+    parts = [{"type": "text", "text": "It is 3."}]
+    fault = frame({"tool_calls": [None]})  # what cannot be read, behind a part of a text
+    with ModelServer(stream_of(frame({"content": parts}), fault)) as server:
+        agent = JsonAgent(sum, model=Provider("openai").at(server), retries=0)
+        with pytest.raises(ModelError, match="the reply cannot be read: ") as caught:
+            list(agent.stream("What?"))
+    assert caught.value.partial == "It is 3."
+
+
+USAGES: list[tuple[Any, tuple[int, int]]] = [
+    ("12", (0, 0)),
+    ([{"prompt_tokens": 1}], (0, 0)),
+    ({"prompt_tokens": 12.0, "completion_tokens": 3.0}, (12, 3)),
+    ({"prompt_tokens": -1, "completion_tokens": 3}, (0, 3)),
+    ({"prompt_tokens": "9" * 5_000, "completion_tokens": "3"}, (0, 3)),
+]
+
+
+@pytest.mark.parametrize(("usage", "counted"), USAGES, ids=lambda value: f"{value!s:.40}")
+def test_an_odd_usage_does_not_cost_the_reply(usage: Any, counted: tuple[int, int], play: Play) -> None:
+    with ModelServer(stream_of(frame({"content": "3"}), frame({}, "stop", usage=usage))) as server:
+        _, reply = play(Provider("openai").at(server), HI, stream=True)
+    tokens = (reply.usage.input_tokens, reply.usage.output_tokens)
+    assert (reply.message["content"], tokens, [*map(type, tokens)]) == ("3", counted, [int, int])
+
+
+@pytest.mark.parametrize(("name", "wire"), [("anthropic", "/v1/messages"), ("ollama", "/api/chat")])
+def test_tokens_that_are_texts_are_counted_in_streams(name: str, wire: str, play: Play) -> None:
+    body, kind = played(wire, {"content": "hello"})
+    for number in (10, 5):
+        body = body.replace(f'_tokens": {number}', f'_tokens": "{number}"').replace(
+            f'nt": {number}', f'nt": "{number}"'
+        )
+    with ModelServer({"body": body, "headers": {"Content-Type": kind}}) as server:
+        _, reply = play(Provider(name).at(server), HI, stream=True)
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (10, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [("openai", "/chat/completions"), ("gemini", GEMINI), ("ollama", "/api/chat"), ("anthropic", "/v1/messages")],
+)
+@pytest.mark.parametrize("begin", ["\ufeff", ": keep-alive\n\n", "event: message\nid: 1\nretry: 9\n"])
+def test_a_stream_may_begin_with_what_is_no_data(name: str, wire: str, begin: str, play: Play) -> None:
+    body, kind = played(wire, ADD)
+    with ModelServer({"body": begin + body, "headers": {"Content-Type": kind}}) as server:
+        _, reply = play(Provider(name).at(server), HI, stream=True)
+    assert (found(reply), reply.usage.input_tokens) == ([SUM], 10)
+
+
+def test_a_reply_that_gemini_s_filter_stopped_has_no_calls_to_run(play: Play, stream: bool) -> None:
+    wire = find_wire(GEMINI)
+    assert wire is not None
+    text = json.dumps(drop_missing(wire.build_reply({**ADD, "finish_reason": "SAFETY"}, "m")))
+    reply_in_one_piece = {"body": f"data: {text}\n\n", "headers": EVENTS} if stream else {"body": text}
+    with ModelServer(reply_in_one_piece) as server:
+        _, reply = play(Provider("gemini").at(server), HI, stream=stream)
+    assert reply.finish_reason == "content_filter"
+
+
+@pytest.mark.parametrize("reason", ["error", "abort"])
+def test_a_reply_that_the_server_aborted_may_be_asked_for_again(reason: str, play: Play, stream: bool) -> None:
+    with (
+        ModelServer({"content": "It is", "finish_reason": reason}) as server,
+        pytest.raises(ModelError, match="aborted") as caught,
+    ):
+        play(Provider("openai").at(server), HI, stream=stream)
+    assert (caught.value.kind, caught.value.transient) == ("server", True)
+
+
+def test_an_error_object_in_a_stream_is_an_error(play: Play) -> None:
+    error = {"object": "error", "message": "engine died", "code": 500}
+    with ModelServer(stream_of(frame({"content": "It is"}), error)) as server, pytest.raises(ModelError) as caught:
+        play(Provider("openai").at(server), HI, stream=True)
+    assert (caught.value.kind, caught.value.transient, "engine died" in str(caught.value)) == ("server", True, True)
+
+
+@pytest.mark.parametrize("name", ["responses", "anthropic"])
+def test_arguments_that_are_sent_as_a_whole_are_read(name: str, play: Play) -> None:
+    body, kind = played("/v1/responses" if name == "responses" else "/v1/messages", ADD)
+    events = [event for event in body.split("\n\n") if event and "arguments.delta" not in event]
+    if name == "anthropic":
+        events = [event.replace('"input": {}', '"input": {"a": 1, "b": 2}') for event in events]
+        events = [event for event in events if "input_json_delta" not in event]
+    with ModelServer({"body": "\n\n".join([*events, ""]), "headers": {"Content-Type": kind}}) as server:
+        own = LiteLLMModel("openai/responses/gpt-5-mini", api_base=server.api_base("openai"), api_key=KEY)
+        _, reply = play(own if name == "responses" else Provider(name).at(server), HI, stream=True)
+    assert found(reply) == [SUM]
+
+
+@pytest.mark.parametrize("message", [None, {"content": [{"type": "text", "text": "3"}]}])
+def test_the_error_of_an_unreadable_reply_says_so(message: Any, play: Play) -> None:
+    body = {"id": "1", "created": 1, "model": "m", "choices": [{"index": 0, "message": message}]}
+    with ModelServer({"body": body}) as server, pytest.raises(ModelError) as caught:
+        play(Provider("openai").at(server), HI)
+    assert "the reply cannot be read: " in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wait", ["nan", "inf", "-5"])
+def test_a_wait_in_milliseconds_that_is_none_is_ignored(wait: str) -> None:
+    class SlowDownError(Exception):
+        litellm_response_headers = {"retry-after-ms": wait, "retry-after": "7"}
+
+    found = convert_error(SlowDownError("slow down"), model="m").retry_after
+    assert found == 7
+    assert math.isfinite(found)
