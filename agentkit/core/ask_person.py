@@ -43,10 +43,9 @@ _PUNCTUATION = re.compile(r"[\s,.!]+")
 
 def is_consent(text: str) -> bool:
     """Return whether a text says yes, and nothing else; neither case nor punctuation matter."""
-    return _PUNCTUATION.sub(" ", text[:MAX_CONSENT_CHARS].lower()).strip() in _CONSENT
+    return _PUNCTUATION.sub(" ", text.lower()).strip() in _CONSENT
 
 
-MAX_CONSENT_CHARS = 40
 _NUMBERED = re.compile(r"(?P<numbers>\d{1,3}(?:[ ,]+\d{1,3})*)[ :]+(?P<words>\S.*)", re.DOTALL)
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mappi
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ..core.ask_person import MAX_CONSENT_CHARS, Person, PersonAnswer, Scope, is_consent
+from ..core.ask_person import Person, PersonAnswer, Scope, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, Paused, RunError
 from ..core.flow import Done, Event, Flow, ask
@@ -52,7 +52,7 @@ def check_reason(decision: Any, how: str) -> None:
     reason = decision.decision if isinstance(decision, PersonAnswer) else decision
     if isinstance(reason, str) and is_consent(reason):
         raise DefinitionError(
-            f"{how} {reason[:MAX_CONSENT_CHARS]!r}, and a text refuses a call, as the reason. "
+            f"{how} {reason!r:.60}, and a text refuses a call, as the reason. "
             "Give True to allow it, False to refuse it."
         )
 

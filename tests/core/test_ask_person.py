@@ -53,6 +53,7 @@ def test_the_prompt_obeys_no_control_characters():
     [
         ("y", True), ("Yes", True), ("yes please", True), ("Yes, please!", True), ("ok.", True), ("allow", True),
         ("n", False), ("No", False), ("yes, but only once", "yes, but only once"), ("okra", "okra"),
+        (f"yes{' ' * 40}but not now", f"yes{' ' * 40}but not now"),
     ],
 )  # fmt: skip
 def test_words_of_consent_allow_and_other_words_are_the_reason_of_a_refusal(entered, decision):
