@@ -13,6 +13,7 @@ from ..core.errors import DefinitionError, ModelError, suggest
 from ..core.host import find_kernel
 from ..core.masking import MaskedDict
 from ..core.messages import Message, calls_of, text_of
+from ..core.parts import parts_of
 from ..core.values import frozen
 from ..engine.history.size import IMAGE_CHARACTERS
 from ..engine.model import Model, Request
@@ -350,7 +351,7 @@ class RequestCounter:
         end = max(head, len(messages) - has_query)
         parts = [messages[:head], messages[head:end], messages[end:]]
         texts = [tools, *("\n".join(map(_text_of_message, part)) for part in parts)]
-        images = [0, *(sum(map(_count_parts, part)) for part in parts)]
+        images = [0, *(sum(1 for message in part for _ in parts_of(message)) for part in parts)]
         tokens = [len(text) // CHARS_OF_TOKEN for text in texts] if count is None else count(texts)
         counted = [
             number + IMAGE_CHARACTERS // CHARS_OF_TOKEN * more for number, more in zip(tokens, images, strict=True)
@@ -363,9 +364,3 @@ class RequestCounter:
 def _text_of_message(message: Message) -> str:
     calls = (f"{call.name} {call.arguments}" for call in calls_of(message))
     return "\n".join([text_of(message), *calls])
-
-
-def _count_parts(message: Message) -> int:
-    """Return the number of images and files of a message."""
-    content = message.get("content")
-    return sum(part.get("type") != "text" for part in content) if isinstance(content, list) else 0

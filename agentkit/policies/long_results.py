@@ -17,6 +17,7 @@ from ..core.errors import ToolError
 from ..core.flow import Hooks, Policy, interpret
 from ..core.masking import find_secret
 from ..core.messages import UNKNOWN, CallOrigin, Label, calls_of, label_of_words
+from ..core.parts import parts_of
 from ..engine.history.moved import Moved, find_passages, read_message
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
@@ -215,8 +216,7 @@ def read_more(at: str, run: RunContext[Any]) -> Any:
         message = run.messages[number]
         text = read_message(message)
         label = label_of_words(message)
-        content = message.get("content")
-        images = [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []
+        images = [*parts_of(message)]
     else:
         known = [f"m1 to m{len(run.messages) - 1}", *(key for key in run.texts.texts if key[0] != "#")]
         raise ToolError(

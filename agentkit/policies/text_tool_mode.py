@@ -22,6 +22,7 @@ from ..core.context import RunContext
 from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, around, ask, interpret
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
+from ..core.parts import parts_of
 from ..core.portable import parse_json
 from ..core.values import frozen
 from ..engine.loop import REMINDER
@@ -180,10 +181,8 @@ def _write_as_text(messages: Sequence[Message], write: Callable[[Sequence[ToolCa
 def _write_result(message: Message, name: str) -> list[Message]:
     """Return a tool message as parts of a user message; the result cannot end its own block."""
     text = text_of(message).replace("</tool_result", "<\\/tool_result")
-    parts = message["content"] if isinstance(message["content"], list) else []
-    images = [part for part in parts if part["type"] != "text"]
     block = f'<tool_result tool="{name}">\n{text}\n</tool_result>'
-    return [{"type": "text", "text": block}, *images]
+    return [{"type": "text", "text": block}, *parts_of(message)]
 
 
 def _join_parts(parts: list[Message]) -> Message:

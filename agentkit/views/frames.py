@@ -7,7 +7,7 @@ pending input, as a front door asks for it.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -16,7 +16,7 @@ from ..core.errors import LimitExceeded, Paused
 from ..core.flow import Event, Listener
 from ..core.masking import MaskedStream, mask
 from ..core.messages import Message, calls_of, text_of
-from ..core.parts import Part
+from ..core.parts import Part, parts_of
 from ..core.pending import Pending
 from ..core.values import frozen
 from ..engine.model import AnswerForming, ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
@@ -271,13 +271,12 @@ def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed
     error = span.get("error") or ""
     text = text_of(message)
     is_refused = bool(message.get("refused"))
-    content = message["content"]
-    images = _images(content) if isinstance(content, list) else ()
+    images = _images(parts_of(message))
     is_error = bool(error) or is_refused
     return CallClosed(agent, path, mask(text), seconds, is_error, is_refused=is_refused, images=images)
 
 
-def _images(parts: Sequence[Part]) -> tuple[str, ...]:
+def _images(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return the addresses of the images among the parts of a result."""
     return tuple(part["image_url"]["url"] for part in parts if part.get("type") == "image_url")
 

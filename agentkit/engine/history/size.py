@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from ...core.messages import Message
-from ...core.parts import read_part
+from ...core.parts import parts_of, read_part
 from ..model import Request
 
 IMAGE_CHARACTERS = 4_000
@@ -108,10 +108,9 @@ def _count_part(part: Mapping[str, Any]) -> int:
 
 def bound_tokens(message: Message) -> int:
     """Return an upper bound for the tokens of a message: no token of a text stands for less than one byte."""
-    content = message.get("content")
-    images = [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []
+    images = [*parts_of(message)]
     if images:
-        message = {**message, "content": [part for part in content or () if part.get("type") == "text"]}
+        message = {**message, "content": [part for part in message["content"] if part.get("type") == "text"]}
     frames = _FRAME * (1 + len(message.get("tool_calls") or ()))
     documents = sum(read_part(part)[1] for part in images if part.get("type") != "image_url")
     return _bytes(message) + frames + IMAGE_TOKENS * len(images) + documents

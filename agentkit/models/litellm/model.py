@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from ...core.errors import DefinitionError, ModelError
 from ...core.masking import MaskedDict
-from ...core.messages import Message, text_of
+from ...core.messages import text_of
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
@@ -119,12 +119,6 @@ def _list_addresses(litellm: Any, provider: str, options: Mapping[str, Any]) -> 
     for variable in (f"{prefix}_API_BASE", f"{prefix}_BASE_URL"):
         if found := os.environ.get(variable):
             yield found
-
-
-def _has_audio(messages: Sequence[Message]) -> bool:
-    contents = (message.get("content") for message in messages)
-    lists = (content for content in contents if isinstance(content, list))
-    return any(part.get("type") == "input_audio" for content in lists for part in content)
 
 
 _REST = r"\b[^.!?\n]*[.!]?$"
@@ -480,7 +474,8 @@ class LiteLLMModel:
         longest = next(iter(self._reply_limit(request).values()), prices.max_output_tokens)
         if longest is None:
             return None
-        return prices.max_cost(self._token_bounds.tokens(request), longest, has_audio=_has_audio(request.messages))
+        has_audio = any(part["type"] == "input_audio" for message in request.messages for part in parts_of(message))
+        return prices.max_cost(self._token_bounds.tokens(request), longest, has_audio=has_audio)
 
     def _timeout_error(self, request: Request, timer: PieceTimer) -> ModelError:
         late = f"no complete answer within {total_seconds(request):g} s"
