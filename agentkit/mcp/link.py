@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from .. import RunContext, RunError, ToolError
 from ..events import ServerLogged
-from ..extend import mask
+from ..extend import mask, render_text
 from .config import Address, Endpoint, Transport
 from .questions import Ask, Offers, OpenCall, Sample, answer_for, sample_for
 
@@ -483,7 +483,7 @@ class ServerLink:
     def _log(self, message: types.LoggingMessageNotificationParams) -> None:
         """Pass a log message on to the run whose calls are open; one of several runs goes to the program's log."""
         if self._log_gate.lets_pass():
-            event = ServerLogged(self._name, message.level, _shorten(message.data), message.logger or "")
+            event = ServerLogged(self._name, message.level, _shorten(render_text(message.data)), message.logger or "")
             runs = [run for run, _ in self._channels.values()]
             if len(runs) == 1:
                 runs[0].channel.put(event)

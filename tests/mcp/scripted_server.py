@@ -181,6 +181,7 @@ class Reports(Scripted):
         token = request["params"]["_meta"]["progressToken"]
         notify("notifications/progress", {"progressToken": token, "progress": 1, "total": 2, "message": "half"})
         notify("notifications/message", {"level": "warning", "data": "low on ink", "logger": "printer"})
+        notify("notifications/message", {"level": "info", "data": {"pages": 3, "color": True}})
         return text(json.dumps(request["params"]["_meta"]))
 
 
