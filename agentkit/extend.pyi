@@ -159,9 +159,11 @@ from .tools.lock import compare_schemas as compare_schemas
 from .tools.lock import format_lock as format_lock
 from .tools.lock import read_lock as read_lock
 from .tools.questions import explain_answer as explain_answer
+from .tools.results.jsonable import to_json_data as to_json_data
 from .tools.results.result_text import RenderedResult as RenderedResult
 from .tools.results.result_text import StoredResult as StoredResult
 from .tools.results.result_text import read_image as read_image
+from .tools.results.result_text import render_text as render_text
 from .tools.results.tables import Table as Table
 from .tools.results.tables import format_table as format_table
 from .tools.roles import is_consequential as is_consequential

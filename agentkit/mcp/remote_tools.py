@@ -222,10 +222,12 @@ def read_result(result: types.CallToolResult) -> Any:
         return StoredResult(shown.text, shown) if shown.images else shown.text
     texts = [*map(_render_block, result.content)]
     rest = [] if _repeat_items(texts, data) else [text for text in texts if not _repeats(text, data)]
-    if not rest:
-        inside = _unwrap(data)
-        return StoredResult(data, RenderedResult(inside)) if isinstance(inside, str) and inside else data
-    text = "\n".join([json.dumps(data, ensure_ascii=False, separators=(",", ":")), *rest])
+    inside = _unwrap(data)
+    is_text = isinstance(inside, str) and inside != ""
+    if not rest and not is_text and not shown.images:
+        return data
+    first = inside if is_text and not rest else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = "\n".join([first, *rest])
     return StoredResult(data, RenderedResult(text, shown.images))
 
 

@@ -6,15 +6,18 @@ A call by a client is bound, decided about and run, and its result has the form 
 import asyncio
 import json
 import math
+import os
 import secrets
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from contextvars import Context as EmptyContext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import anyio
 import mcp_types as types
 from mcp import MCPError
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -66,10 +69,12 @@ from ..extend import (
     mask,
     opened_store,
     read_form,
+    render_text,
     sanitize,
     sends_outside,
     set_timeout,
     to_form,
+    to_json_data,
     to_structured_content,
     to_valid_text,
     user_of,
@@ -98,6 +103,8 @@ CANNOT_ASK = (
 )
 UNFIT_RESULT = "The call was carried out, but its result does not match the output schema of the tool: {}"
 MAX_ASKED_CALL_CHARS = 4_000
+READ_BYTES = 65_536
+"""Bytes of standard input that are read at once."""
 
 
 class UsedRounds:
@@ -288,7 +295,7 @@ class ServedCall:
                 if isinstance(event, Progress):
                     is_number = isinstance(event.value, int | float) and not isinstance(event.value, bool)
                     count = max(float(event.value), count) if is_number else count + 1
-                    message = None if is_number else mask(str(event.value))
+                    message = None if is_number else mask(render_text(event.value))
                     await self._context.session.report_progress(count, message=message)
         raise AssertionError("a turn ends with its results")
 
@@ -328,8 +335,18 @@ def to_call_result(result: ToolResult, schema: Mapping[str, Any] | None = None) 
 
 
 def _to_structured(value: Any) -> dict[str, Any]:
-    """Return a value as structured content, in valid Unicode; NaN and infinities are null."""
-    plain = to_jsonable_python(value, fallback=str, bytes_mode="base64")
+    """Return a value as structured content, in valid Unicode; NaN and infinities are null.
+
+    A value with bytes, images or data frames in it is shown as in the text of the result.
+    """
+    special: list[Any] = []
+
+    def show(content: Any) -> str:
+        special.append(content)
+        return render_text(content)
+
+    shown = to_json_data(value, show)
+    plain = shown if special else to_jsonable_python(value, fallback=str)
     text = to_valid_text(json.dumps(plain, ensure_ascii=False))
     return to_structured_content(json.loads(text, parse_constant=lambda _: None))
 
@@ -664,7 +681,8 @@ def serve(
         options: As for `make_server` and, over HTTP, `make_app`.
     """
     if not http:
-        asyncio.run(serve_stdio(tools, **options))
+        with suppress(KeyboardInterrupt):
+            asyncio.run(serve_stdio(tools, **options))
         return
     import uvicorn
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -676,5 +694,44 @@ def serve(
 async def serve_stdio(tools: Any, **options: Any) -> None:
     """Serve tools over standard input and output; what tools print goes to standard error."""
     server = make_server(tools, **options)
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    with _take_stdin() as lines:
+        async with stdio_server(lines) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+
+@contextmanager
+def _take_stdin() -> Iterator[Any]:
+    """Take standard input from the tools, and yield its lines; None for the SDK to do that.
+
+    The SDK reads in a thread, for which an interrupt would wait until the client sends the next line.
+    """
+    if sys.platform == "win32":  # where only sockets can be waited for
+        yield None
+        return
+    own = os.dup(0)
+    try:
+        with open(os.devnull, "rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+        yield _read_lines(own)
+    finally:
+        os.dup2(own, 0)
+        os.close(own)
+
+
+async def _read_lines(descriptor: int) -> AsyncGenerator[str, None]:
+    """Yield the lines that can be read from a descriptor, without a thread."""
+    pieces: list[bytes] = []
+    while chunk := await _read(descriptor):
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield b"".join([*pieces, end]).decode(errors="replace")
+            pieces = []
+        pieces.append(rest)
+    if last := b"".join(pieces):
+        yield last.decode(errors="replace")
+
+
+async def _read(descriptor: int) -> bytes:
+    with suppress(PermissionError):  # a file, which can always be read
+        await anyio.wait_readable(descriptor)
+    return os.read(descriptor, READ_BYTES)

@@ -1,6 +1,10 @@
 """Our server, with the SDK's own client in both eras of the protocol, over memory, HTTP and standard input and output."""
 
 import asyncio
+import json
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -197,6 +201,34 @@ def test_numbers_without_a_form_in_json_are_null_where_the_schema_allows_it_and_
     assert talk(called("list_files"), [list_files])[0].structured_content == {"result": ["b\ufffd.txt"]}
 
 
+class File(BaseModel):
+    name: str
+    content: bytes
+
+
+@pytest.mark.parametrize(
+    ("value", "structured"),
+    [
+        (b"a line\n", {"result": "a line\n"}),
+        (b"\xff\xfe", {"result": "[binary data, 2 bytes]"}),
+        (RED_DOT, {"result": f"[image/png, {len(RED_DOT)} bytes]"}),
+        ([b"a", b"\xff"], {"result": ["a", "[binary data, 1 bytes]"]}),
+        (File(name="a", content=b"\xff"), {"name": "a", "content": "[binary data, 1 bytes]"}),
+    ],
+    ids=["text", "binary", "image", "list", "model"],
+)
+def test_bytes_are_the_same_in_structured_content_and_in_the_text(talk, value, structured):
+    def read():
+        """Read."""
+        return value
+
+    read.__annotations__["return"] = list[bytes] if isinstance(value, list) else type(value)
+    result, _ = talk(called("read"), tools=[read])
+    shown = structured.get("result", structured)
+    assert result.structured_content == structured
+    assert text_of(result) == (shown if isinstance(shown, str) else json.dumps(shown, separators=(",", ":")))
+
+
 def test_results_are_text_structured_content_and_images(talk):
     result, _ = talk(called("add", a="2", b=3))
     assert (text_of(result), result.structured_content, result.is_error) == ("5", {"result": 5}, False)
@@ -304,6 +336,26 @@ def test_what_a_tool_reports_is_progress(talk):
 
     talk(work)
     assert seen == [(1, "step 0"), (2, "step 1"), (3, "step 2")]
+
+
+def test_data_that_a_tool_reports_is_progress_as_json(talk):
+    seen = []
+
+    def copy(run: RunContext) -> str:
+        """Copy."""
+        run.emit({"file": "a.txt", "done": True})
+        run.emit(Point(x=1))
+        run.emit("ready")
+        return "copied"
+
+    async def work(client):
+        async def note(progress, total, message):
+            seen.append(message)
+
+        await client.call_tool("copy", {}, progress_callback=note)
+
+    talk(work, tools=[copy])
+    assert seen == ['{"file":"a.txt","done":true}', '{"x":1}', "ready"]
 
 
 def test_a_cancelled_call_is_cancelled(talk):
@@ -707,6 +759,51 @@ def folder(tmp_path):
         '@tool(effect=\'danger\')\ndef delete(path: str) -> str:\n    """Delete a file."""\n    return path\n'
     )
     return tmp_path
+
+
+SERVING = """
+from mine import add
+from agentkit.mcp import serve
+
+serve([add])
+print("stopped", flush=True)
+print(input())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts are sent in another way")
+def test_a_script_that_serves_is_stopped_by_an_interrupt_while_its_client_is_silent(folder):
+    (folder / "serving.py").write_text(SERVING)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "serving.py"], cwd=folder, text=True, **pipes) as process:
+        process.stdin.write(json.dumps(HELLO) + "\n")
+        process.stdin.flush()
+        assert "serverInfo" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "stopped\n"
+        assert process.communicate("a line\n") == ("a line\n", "")
+        assert process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts are sent in another way")
+def test_a_file_of_messages_is_served_to_its_end(folder):
+    (folder / "serving.py").write_text(SERVING.partition("print")[0])
+    given = folder / "messages.jsonl"
+    given.write_text(json.dumps(HELLO))
+    with given.open() as messages:
+        command = [sys.executable, "serving.py"]
+        ended = subprocess.run(command, cwd=folder, stdin=messages, capture_output=True, text=True, check=True)
+    assert "serverInfo" in ended.stdout
+
+
+def test_our_client_gets_an_image_and_its_description_once(folder):
+    (folder / "mine.py").write_text(f'def draw() -> bytes:\n    """Draw a dot."""\n    return {RED_DOT!r}\n')
+    command = [sys.executable, "-m", "agentkit.cli", "mcp", "serve", "--tools", str(folder / "mine.py")]
+    with MCPServer(command, trust="trusted", env={"PYTHONPATH": os.pathsep.join(sys.path)}) as server:
+        result = JsonAgent([server], model=ScriptedModel(call("draw"), answer("done"))).run("?")
+    assert result.calls[0].content == f"[image/png, {len(RED_DOT)} bytes]"
+    assert [part["type"] for part in result.calls[0].images] == ["image_url"]
+    wait_until_nothing_is_left()
 
 
 def test_our_client_talks_with_our_server_over_standard_input_and_output(folder):
