@@ -220,13 +220,14 @@ def read_result(result: types.CallToolResult) -> Any:
     data = result.structured_content
     if data is None:
         return StoredResult(shown.text, shown) if shown.images else shown.text
+    read = _describe_media(data, {_data_of(block): _render_block(block) for block in result.content})
     texts = [*map(_render_block, result.content)]
-    rest = [] if _repeat_items(texts, data) else [text for text in texts if not _repeats(text, data)]
-    inside = _unwrap(data)
+    rest = [] if _repeat_items(texts, read) else [text for text in texts if not _repeats(text, read)]
+    inside = _unwrap(read)
     is_text = isinstance(inside, str) and inside != ""
     if not rest and not is_text and not shown.images:
         return data
-    first = inside if is_text and not rest else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    first = inside if is_text and not rest else json.dumps(read, ensure_ascii=False, separators=(",", ":"))
     text = "\n".join([first, *rest])
     return StoredResult(data, RenderedResult(text, shown.images))
 
@@ -290,6 +291,20 @@ def _decode(text: str) -> bytes:
         return b64decode(text)
     except (binascii.Error, ValueError):
         return b""
+
+
+def _data_of(block: Any) -> str:
+    """Return the base64 of an image, audio or other binary data; "" for another block."""
+    return getattr(block, "data", "") or getattr(getattr(block, "resource", None), "blob", "")
+
+
+def _describe_media(data: Any, notes: Mapping[str, str]) -> Any:
+    """Return structured content with notes in the place of binary data that the content blocks have too."""
+    if isinstance(data, str):
+        return notes.get(data, data) if data else data
+    if isinstance(data, dict):
+        return {key: _describe_media(entry, notes) for key, entry in data.items()}
+    return [_describe_media(entry, notes) for entry in data] if isinstance(data, list) else data
 
 
 def _repeats(text: str, data: Any) -> bool:

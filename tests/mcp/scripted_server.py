@@ -223,6 +223,7 @@ class Kinds(Scripted):
         tool("as_task", execution={"taskSupport": "required"}),
         tool("wrong", outputSchema=number),
         tool("media"),
+        tool("repeated_media"),
         tool("linked"),
         tool("fails"),
         tool("invalid"),
@@ -246,6 +247,9 @@ class Kinds(Scripted):
                 {"type": "audio", "data": "UklGRgAA", "mimeType": "audio/wav"},
             ]
             return {"content": blocks}
+        if name == "repeated_media":
+            blocks = [{"type": "image", "data": IMAGE, "mimeType": "image/png"}]
+            return {"content": blocks, "structuredContent": {"content": blocks}}
         if name == "linked":
             blocks = [
                 {"type": "resource_link", "uri": "memo://1", "name": "memo", "description": "A memo."},

@@ -174,6 +174,16 @@ def test_media_are_parts(world):
     assert [part["type"] for part in result.calls[0].images] == ["image_url", "input_audio"]
 
 
+def test_structured_content_that_repeats_an_image_shows_no_base64(world):
+    result, _ = make_calls(world, scripted("Kinds"), call("repeated_media"))
+    (made, _) = result.calls
+    note = "[image/png, 70 bytes]"
+    shown = {"content": [{"type": "image", "data": note, "mimeType": "image/png"}]}
+    assert inside(made.content) == f"{json.dumps(shown, separators=(',', ':'))}\n{note}"
+    assert [part["type"] for part in made.images] == ["image_url"]
+    assert made.images[0]["image_url"]["url"].endswith(made.value["content"][0]["data"]), "the value is whole"
+
+
 def test_resources_are_shown_and_can_be_read(world):
     calls = call("linked"), call("read_resource"), call("read_resource", uri="memo://1")
     result, _ = make_calls(world, scripted("Kinds"), *calls)
