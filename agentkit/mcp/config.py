@@ -54,11 +54,13 @@ class Command:
         words: The program and its arguments.
         env: Environment variables beside the few that the SDK inherits (HOME, LOGNAME, PATH, SHELL, TERM, USER).
         cwd: The working directory.
+        is_legacy: Set for a program that is not asked for its era: servers of old SDKs end at such a request.
     """
 
     words: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
+    is_legacy: bool = False
 
     def __str__(self) -> str:
         return " ".join(self.words)

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from .. import RunContext, RunError, ToolError
 from ..events import ServerLogged
 from ..extend import mask, render_text
-from .config import Address, Endpoint, Transport
+from .config import Address, Command, Endpoint, Transport
 from .questions import Ask, Offers, OpenCall, Sample, answer_for, sample_for
 
 MAX_PAGES = 100
@@ -120,6 +120,7 @@ class Connection:
             sampling_callback=self._sample if self._offers.sampling is not None else None,
             list_roots_callback=self._list_roots if self._offers.roots is not None else None,
             cache=None,
+            mode="legacy" if isinstance(self.endpoint, Command) and self.endpoint.is_legacy else "auto",
         )
         try:
             async with asyncio.timeout(self._timeout) as limit:
@@ -360,14 +361,18 @@ class ServerLink:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            return await self._connect_by_sse(error, connection)
+            return await self._connect_as_older(error, connection)
         return connection
 
-    async def _connect_by_sse(self, error: BaseException, failed: Connection) -> Connection:
-        """Return a connection by HTTP with SSE, the transport before streamable HTTP, where the server may have it."""
+    async def _connect_as_older(self, error: BaseException, failed: Connection) -> Connection:
+        """Return a connection to a server that may be older: by HTTP with SSE, or by the handshake alone."""
         failure = RunError(self._describe_failure(error, failed.transport))
         endpoint = failed.endpoint
-        if not isinstance(endpoint, Address) or endpoint.is_legacy or failed.transport.status not in NO_STREAMABLE_HTTP:
+        if isinstance(endpoint, Address):
+            may_be_older = failed.transport.status in NO_STREAMABLE_HTTP
+        else:
+            may_be_older = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
+        if endpoint.is_legacy or not may_be_older:
             raise failure from error
         self._endpoint = replace(endpoint, is_legacy=True)
         try:

@@ -92,6 +92,15 @@ class Dies(Scripted):
         return super().call(name, arguments, request)
 
 
+class Old(Scripted):
+    """Ends at a request that it does not know, as servers of the first versions of the SDK do."""
+
+    def receive(self, request):
+        if request.get("method") == "server/discover":
+            os._exit(3)
+        super().receive(request)
+
+
 class Hangs(Scripted):
     """Never answers `hang`, and does not end by itself."""
 

@@ -174,6 +174,11 @@ def test_media_are_parts(world):
     assert [part["type"] for part in result.calls[0].images] == ["image_url", "input_audio"]
 
 
+def test_a_program_that_ends_at_a_request_it_does_not_know_is_opened_by_the_handshake(world):
+    result, _ = make_calls(world, scripted("Old"), call("echo", text="hi"))
+    assert contents(result) == ["hi"]
+
+
 def test_structured_content_that_repeats_an_image_shows_no_base64(world):
     result, _ = make_calls(world, scripted("Kinds"), call("repeated_media"))
     (made, _) = result.calls
