@@ -11,6 +11,7 @@ import pytest
 
 from agentkit import DefinitionError, JsonAgent, Limits, RunContext, Session, ask_question, tool
 from agentkit.events import Progress, ToolStarted
+from agentkit.journal import runs, show
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.final_answer import check_text_answer
 
@@ -130,6 +131,22 @@ def test_a_streamed_run_runs_its_tools_where_it_is_iterated():
     for _ in agent_of(note, replies=[call("note"), answer("done")]).stream("?"):
         pass
     assert seen == [threading.get_ident()]
+
+
+def test_a_journaled_run_keeps_them_there(tmp_path):
+    seen = []
+
+    @tool(effect="write")
+    def note() -> str:
+        """Notes."""
+        seen.append(threading.get_ident())
+        return "noted"
+
+    path = tmp_path / "runs.db"
+    agent = agent_of(note, replies=[call("note"), answer("done")], journal=path)
+    assert agent.run("?").text == "done"
+    assert seen == [threading.get_ident()]
+    assert [step["name"] for step in show(runs(path)[0].id, store=path).trace["spans"] if step.get("call")] == ["note"]
 
 
 def test_an_async_run_is_refused():

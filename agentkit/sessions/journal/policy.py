@@ -6,7 +6,7 @@ informed that the outcome is unknown.  A finished run returns its answer again, 
 """
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from copy import copy
 from dataclasses import field, replace
@@ -91,7 +91,7 @@ def journal_policy(writer: JournalWriter) -> Policy:
                     bound = bound.within(lambda: writer)
                 calls.append(_guard(bound, writer))
             others = effect.writers if isinstance(effect, JournaledCalls) else ()
-            effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writers=(*others, writer))
+            effect = JournaledCalls(**{**vars(effect), "calls": tuple(calls), "writers": (*others, writer)})
         return (yield from ask(effect))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -134,7 +134,7 @@ class WriteJournal:
         return await run_in_thread(lambda: [*self.perform()])
 
 
-@frozen
+@frozen(slots=False)
 class JournaledCalls(CallTools):
     """`CallTools` that writes each call before it begins and when it has its result.
 
@@ -142,9 +142,6 @@ class JournaledCalls(CallTools):
     """
 
     writers: tuple[JournalWriter, ...] = field(kw_only=True)
-
-    def with_calls(self, calls: Iterable[BoundCall]) -> "JournaledCalls":
-        return JournaledCalls(tuple(calls), self.finished, self.sequential, writers=self.writers)
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
         try:

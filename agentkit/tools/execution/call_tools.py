@@ -16,6 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import field
 from functools import partial
 from queue import Empty
+from typing import Self
 
 from ...core.background import start_coroutine
 from ...core.errors import DefinitionError, InnerPaused, RunError, ToolError
@@ -59,9 +60,9 @@ class CallTools:
     max_pending: int = MAX_PENDING_EVENTS
     on_caller: bool = False
 
-    def with_calls(self, calls: Iterable[BoundCall]) -> "CallTools":
+    def with_calls(self, calls: Iterable[BoundCall]) -> Self:
         """Return the same effect with other calls; quicker than `replace`, for most policies do this in each turn."""
-        copied = object.__new__(CallTools)
+        copied = object.__new__(type(self))
         vars(copied).update(vars(self), calls=tuple(calls))
         return copied
 
