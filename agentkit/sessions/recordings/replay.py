@@ -365,7 +365,7 @@ def _read_run(run_id: str, place: Place, store: Store) -> list[Record]:
     end = end_of_run(store, entry)
     records: list[Record] = [begin_file(usage_before(store, entry.conversation, entry))]
     for record in store.records(entry, entry.conversation):
-        if getattr(record, "run", run_id) != run_id:  # a store may return the other runs of the conversation too
+        if getattr(record, "run", entry.id) != entry.id:  # a store may return the other runs of the conversation too
             continue
         is_later = isinstance(record, MessageWritten) and end is not None and record.place >= end
         if isinstance(record, Step):

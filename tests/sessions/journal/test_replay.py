@@ -185,6 +185,17 @@ def test_it_is_exported_into_a_file_that_has_no_secrets(world, path, tmp_path):
         agent_of(None, description="You are another.").replay(file)
 
 
+def test_the_beginning_of_an_id_names_the_run(world, path, tmp_path):
+    result = world.run(agent_of(path, *REPLIES), "Go")
+    whole = tmp_path / "whole.jsonl"
+    short = tmp_path / "short.jsonl"
+    export(result.run_id, whole, store=path)
+    export(result.run_id[:6], short, store=path)
+    assert short.read_text() == whole.read_text()
+    again = replayed(world, agent_of(None), result.run_id[:6], path)
+    assert (again.answer, again.messages) == ("done", result.messages)
+
+
 def test_many_steps_are_exported_in_linear_size(path, tmp_path):
     sizes = []
     for number in (50, 100):
