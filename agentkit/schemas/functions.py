@@ -61,7 +61,7 @@ from .annotations import (
 )
 from .generator import PlainJsonSchema, adapt_annotation, take_names
 from .signature import MISSING, Parameter, docstring_of, name_of, read_signature, unwrap_function
-from .walk import JsonSchema, iter_children
+from .walk import JsonSchema, iter_schemas
 
 UNUSABLE_TYPE_ERRORS = (
     PydanticSchemaGenerationError,
@@ -424,10 +424,9 @@ def text_validator(validate_json: Callable[..., Any], read_names: ReadNames) -> 
 
 def drop_titles(schema: JsonSchema) -> JsonSchema:
     """Remove the titles of a schema and of those in it, in place, and return it; a property called title stays."""
-    if isinstance(schema.get("title"), str):
-        del schema["title"]
-    for _, inner in iter_children(schema):
-        drop_titles(inner)
+    for node in iter_schemas(schema):
+        if isinstance(node.get("title"), str):
+            del node["title"]
     return schema
 
 

@@ -45,6 +45,13 @@ def iter_children(schema: JsonSchema) -> Iterator[tuple[tuple[str | int, ...], J
             yield from (((key, place), inner) for place, inner in enumerate(value) if isinstance(inner, dict))
 
 
+def iter_schemas(schema: JsonSchema) -> Iterator[JsonSchema]:
+    """Yield `schema` and all schemas in it, each before those inside it."""
+    yield schema
+    for _, inner in iter_children(schema):
+        yield from iter_schemas(inner)
+
+
 def rebuild(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> JsonSchema:
     """Return a deep copy of `schema` with `change` applied to every schema, innermost first."""
 
@@ -328,10 +335,7 @@ def _shorten(reference: str, taken: set[str]) -> str:
 
 
 def _iter_references(schema: JsonSchema) -> Iterator[str]:
-    if isinstance(reference := schema.get("$ref"), str):
-        yield reference
-    for _, inner in iter_children(schema):
-        yield from _iter_references(inner)
+    return (reference for node in iter_schemas(schema) if isinstance(reference := node.get("$ref"), str))
 
 
 def _find_target(schema: JsonSchema, reference: str) -> JsonSchema:

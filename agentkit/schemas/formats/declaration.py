@@ -7,15 +7,15 @@ refuses.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from math import isfinite
 from typing import Any, TypeAlias
 
 from ...core.portable import copy_value, find_free_name
 from ...core.values import frozen
-from .. import JsonSchema, iter_children
-from ..walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS
+from .. import JsonSchema
+from ..walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, iter_schemas
 
 
 @frozen(slots=False)
@@ -285,7 +285,7 @@ def alias_names(schema: JsonSchema, pattern: re.Pattern[str], losses: list[Loss]
 
     The real name is added to the property's description.  A real name has the same alias throughout.
     """
-    names = list(dict.fromkeys(_iter_names(schema)))
+    names = list(dict.fromkeys(name for node in iter_schemas(schema) for name in node.get("properties", ())))
     refused = [name for name in names if not pattern.fullmatch(name)]
     if not refused:
         return schema, {}
@@ -295,12 +295,6 @@ def alias_names(schema: JsonSchema, pattern: re.Pattern[str], losses: list[Loss]
         aliases[name] = _choose_alias(name, pattern, taken)
         taken.add(aliases[name])
     return _rename(schema, ROOT, aliases, losses), {alias: name for name, alias in aliases.items()}
-
-
-def _iter_names(schema: JsonSchema) -> Iterator[str]:
-    yield from schema.get("properties", ())
-    for _, inner in iter_children(schema):
-        yield from _iter_names(inner)
 
 
 def _choose_alias(name: str, pattern: re.Pattern[str], taken: set[str]) -> str:

@@ -13,11 +13,11 @@ values.
 """
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from .. import JsonSchema, iter_children
+from ..walk import iter_schemas
 from .declaration import CONDITIONS, ROOT, VALIDATED, Declaration, Loss, Node, RenderedTool, rewrite
 from .structure import flatten, make_answer_root, make_object_root, make_portable, types_of
 
@@ -148,7 +148,7 @@ MAX_LONG_ENUM_CHARS = 15_000
 
 def find_exceeded_limit(schema: JsonSchema) -> str:
     """Return which limit `schema` exceeds, in words; "" if it exceeds no limit."""
-    nodes = list(_iter_nodes(schema))
+    nodes = list(iter_schemas(schema))
     names = [name for node in nodes for key in ("properties", "$defs") for name in node.get(key, ())]
     enums = [[str(value) for value in node["enum"]] for node in nodes if "enum" in node]
     values = [value for enum in enums for value in enum]
@@ -181,12 +181,6 @@ def count_levels(schema: JsonSchema, definitions: dict[str, JsonSchema]) -> int:
         return deepest + ("properties" in node)
 
     return count(schema)
-
-
-def _iter_nodes(schema: JsonSchema) -> Iterator[JsonSchema]:
-    yield schema
-    for _, inner in iter_children(schema):
-        yield from _iter_nodes(inner)
 
 
 def to_openai(declaration: Declaration) -> RenderedTool:
