@@ -59,11 +59,10 @@ _TYPE_OF_KEYWORD = {
 }  # fmt: skip
 
 
-def build_any_value(*, nullable: bool) -> list[JsonSchema]:
+def build_any_value() -> list[JsonSchema]:
     """Return the alternatives of any value, for a parser that requires types."""
-    kinds: list[JsonSchema] = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
-    every = [*kinds, {"type": "array", "items": {"type": "string"}}]
-    return [{**branch, "nullable": True} for branch in every] if nullable else every
+    kinds: list[JsonSchema] = [{"type": kind, "nullable": True} for kind in ("string", "number", "boolean", "object")]
+    return [*kinds, {"type": "array", "items": {"type": "string"}, "nullable": True}]
 
 
 def replace_null(schema: JsonSchema) -> JsonSchema:
@@ -121,7 +120,7 @@ def _choose_single_type(node: Node) -> None:
         if hints:
             schema["type"] = hints[0]
         else:
-            schema["anyOf"] = build_any_value(nullable=True)
+            schema["anyOf"] = build_any_value()
 
 
 def _make_bounds_inclusive(node: Node) -> None:
@@ -147,7 +146,7 @@ def _make_bounds_inclusive(node: Node) -> None:
 def _complete_containers(node: Node) -> None:
     schema = node.schema
     if schema.get("type") == "array":
-        schema["items"] = replace_null(schema.get("items") or {"anyOf": build_any_value(nullable=True)})
+        schema["items"] = replace_null(schema.get("items") or {"anyOf": build_any_value()})
     if schema.get("additionalProperties") is False:
         node.lose("additionalProperties", VALIDATED)
     properties = schema.get("properties")
