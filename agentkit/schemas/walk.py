@@ -147,6 +147,24 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 JSON_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
 
+def json_type(value: Any) -> str:
+    """Return JSON Schema's name for the type of a value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "object"
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...core.portable import copy_value
 from .. import JsonSchema
+from ..walk import json_type
 from .declaration import (
     CONDITIONS,
     LISTED,
@@ -32,7 +33,6 @@ from .declaration import (
 )
 
 _IDENTITY = ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment")
-_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
 def make_portable(node: Node) -> None:
@@ -50,11 +50,6 @@ def make_portable(node: Node) -> None:
         schema["enum"] = [value]
     _type_the_enum(node)
     give_items(schema)
-
-
-def type_of(value: Any) -> str:
-    """Return the JSON Schema type of a JSON value."""
-    return _TYPES.get(type(value), "null")
 
 
 def types_of(schema: JsonSchema) -> list[str]:
@@ -76,9 +71,9 @@ def _type_the_enum(node: Node) -> None:
         return
     grouped: dict[str, list[Any]] = {}
     for value in values:
-        grouped.setdefault(type_of(value), []).append(value)
+        grouped.setdefault(json_type(value), []).append(value)
     if "number" in grouped and "integer" in grouped:
-        grouped["number"] = [value for value in values if type_of(value) in ("number", "integer")]
+        grouped["number"] = [value for value in values if json_type(value) in ("number", "integer")]
         del grouped["integer"]
     if len(grouped) == 1:
         node.schema["type"] = next(iter(grouped))

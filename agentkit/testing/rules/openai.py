@@ -7,7 +7,7 @@ require that the arguments in the conversation are JSON objects, because their c
 from collections.abc import Iterator
 from typing import Any
 
-from ...tools.arguments.validation_errors import json_type
+from ...schemas.walk import json_type
 from .invalid import IMAGE_TYPES, Invalid, Json, is_object_text, matches_whole, read_data_type, split_keys
 
 _NAME = r"[a-zA-Z0-9_-]+"

@@ -11,15 +11,9 @@ from typing import Any, NamedTuple
 
 from ...core.portable import format_value, truncate, truncate_masked
 from ...schemas import JsonSchema
-from ...schemas.walk import follow_reference, iter_child_schemas, matches
+from ...schemas.walk import follow_reference, iter_child_schemas, json_type, matches
 from .json_text import ValuePath
-from .validation_errors import (
-    ArgumentProblem,
-    find_schemas,
-    find_value,
-    json_type,
-    list_properties,
-)
+from .validation_errors import ArgumentProblem, find_schemas, find_value, list_properties
 
 MAX_EXAMPLE_ITEMS = 20
 """How many items or keys a minimum may demand; an example with too few is invalid, and not shown."""

@@ -12,13 +12,12 @@ from typing import Any, TypeAlias
 from ...core.portable import copy_value, format_value
 from ...core.values import frozen
 from ...schemas import JsonSchema
-from ...schemas.walk import Nodes
+from ...schemas.walk import Nodes, json_type
 from .json_text import InvalidJson, ValuePath, iter_not_finite, parse_lenient
 from .validation_errors import (
     ArgumentProblem,
     find_schemas,
     find_value,
-    json_type,
     list_options,
     list_problems,
     list_properties,

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from ...core.values import frozen
 from ...schemas import JsonSchema
-from ...schemas.walk import Nodes, expand_schemas, iter_child_schemas
+from ...schemas.walk import Nodes, expand_schemas, iter_child_schemas, json_type
 from .json_text import InvalidJson, ValuePath
 
 STRICT_TYPES = frozenset({"int_type", "float_type", "bool_type"})
@@ -160,21 +160,3 @@ def list_types(nodes: Nodes) -> set[str]:
         kind = node.get("type", [])
         named.update([kind] if isinstance(kind, str) else kind)
     return named
-
-
-def json_type(value: Any) -> str:
-    """Return JSON Schema's name for the type of a value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-    return "object"
