@@ -73,8 +73,11 @@ def check_question(question: Question) -> str:
 
 def explain_answer(question: Question | Pending, value: Any) -> str:
     """Return why `value` is not a valid answer, and what is expected; "" for a valid one."""
-    found = find_answer_problem(question, value)
-    return f"{found}. Expected: {describe_schema(dict(question.schema))}" if found else ""
+    if not (found := find_answer_problem(question, value)):
+        return ""
+    schema = dict(question.schema)
+    example = json.dumps(build_example(schema), ensure_ascii=False)
+    return f"{found}. Expected: {format_value(schema, MAX_SCHEMA_CHARS)}, for example {example}"
 
 
 def find_answer_problem(question: Question | Pending, value: Any) -> str:
@@ -88,13 +91,6 @@ def find_answer_problem(question: Question | Pending, value: Any) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         found = [str(error)]
     return "; ".join(found)
-
-
-def describe_schema(schema: JsonSchema) -> str:
-    """Return the form of an answer for a person: the schema, and an example."""
-    return (
-        f"{format_value(schema, MAX_SCHEMA_CHARS)}, for example {json.dumps(build_example(schema), ensure_ascii=False)}"
-    )
 
 
 def build_example(schema: JsonSchema) -> Any:
