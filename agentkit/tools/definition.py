@@ -18,8 +18,6 @@ from ..schemas import (
     FieldText,
     ModelSchema,
     build_arguments,
-    check_description,
-    check_name,
     derive_description,
     derive_name,
     is_arguments_model,
@@ -51,7 +49,7 @@ class ToolExecutor(ABC, Generic[A]):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__()
-        cls._set(settings)
+        cls._configure(settings)
         for name, value in vars(cls).items():
             if name in _KEYWORDS or callable(value) or hasattr(value, "__get__"):
                 continue
@@ -61,7 +59,7 @@ class ToolExecutor(ABC, Generic[A]):
             cls.description = text
 
     @classmethod
-    def _set(cls, settings: Mapping[str, Any]) -> None:
+    def _configure(cls, settings: Mapping[str, Any]) -> None:
         """Set attributes of the class, the keywords of `@tool` or of the class statement."""
         for name, value in settings.items():
             if name not in _KEYWORDS:
@@ -100,12 +98,6 @@ def _read_settings(owner: Any) -> ToolSettings:
 SchemaOptions: TypeAlias = tuple[Mapping[str, FieldText] | None, Duplicates, Choice | None]
 """The keywords `parameters`, `duplicates` and `overload` of a tool."""
 NO_OPTIONS: SchemaOptions = (None, "dedupe", None)
-
-
-def configure(cls: type[ToolExecutor[Any]], settings: Mapping[str, Any]) -> type[ToolExecutor[Any]]:
-    """Return the class of a tool with further settings, which its instances have too."""
-    cls._set(settings)
-    return cls
 
 
 @frozen
@@ -162,12 +154,6 @@ def define_handler(model: type, handler: Callable[..., Any], name: str | None, d
     schema = ModelSchema(model, handler)
     description = description or derive_description(handler, schema)
     return Definition(handler, schema, name or name_of_model(model), description)
-
-
-def check_texts(definition: Definition) -> None:
-    """Raise `DefinitionError` if the name or the description is missing or unusable."""
-    check_name(definition.name)
-    check_description(definition.name, definition.description)
 
 
 def check_can_be_tool(entry: Any) -> None:

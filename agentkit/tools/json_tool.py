@@ -27,6 +27,8 @@ from ..schemas import (
     ModelSchema,
     build_arguments,
     build_type_schema,
+    check_description,
+    check_name,
     derive_description,
     derive_name,
     is_arguments_model,
@@ -39,7 +41,7 @@ from ..schemas.functions import build_output_schema, describe_returns
 from ..schemas.models import RawSchema
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
-from .definition import Definition, ToolExecutor, check_texts, configure, define, define_handler
+from .definition import Definition, ToolExecutor, define, define_handler
 from .isolation.process import check_isolable, run_isolated
 from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, label_results, read_declared_settings
 
@@ -167,7 +169,8 @@ class JsonTool(Generic[P, R]):
 
     def _set_up(self, definition: Definition, source: Callable[..., Any], settings: ToolSettings) -> None:
         """Set the attributes; settings that are not given, and the lock, come from the function or tool `source`."""
-        check_texts(definition)
+        check_name(definition.name)
+        check_description(definition.name, definition.description)
         self._definition = definition
         self.function: Callable[..., R] = definition.function
         self.name = definition.name
@@ -374,7 +377,8 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
 
 def _decorate(function: Callable[..., Any], **settings: Any) -> Any:
     if isinstance(function, type) and issubclass(function, ToolExecutor):
-        return configure(function, settings)
+        function._configure(settings)
+        return function
     return JsonTool(function, **settings)
 
 
