@@ -282,24 +282,17 @@ def download(
     for _ in range(MAX_REDIRECTS + 1):
         if declared is not None and target.origin not in declared:
             raise ToolError(f"{truncate(target.origin)} may not be asked. Allowed: {', '.join(sorted(declared))}.")
-        answer = _get(target, deadline, {**_HEADERS, **(headers or {})})
-        if isinstance(answer, Download):
-            return answer
-        target = answer
+        answer = send_request(target, deadline, "GET", {**_HEADERS, **(headers or {})})
+        if answer.status in (301, 302, 303, 307, 308) and answer.location:
+            target = target.join(answer.location)
+        elif 200 <= answer.status < 300:
+            return Download(target.url, answer.media_type, answer.charset, answer.body, answer.is_cut)
+        else:
+            raise ToolError(f"{truncate(target.url)} answered {describe_status(answer.status)}.")
     raise ToolError(f"{truncate(url)} leads through more than {MAX_REDIRECTS} redirects.")
 
 
-def _get(target: Target, deadline: Deadline, headers: Mapping[str, str]) -> Download | Target:
-    """Make one GET request, and return the download or the target of a redirect."""
-    answer = send_request(target, deadline, "GET", headers)
-    if answer.status in (301, 302, 303, 307, 308) and answer.location:
-        return target.join(answer.location)
-    if not 200 <= answer.status < 300:
-        raise ToolError(f"{truncate(target.url)} answered {_describe_status(answer.status)}.")
-    return Download(target.url, answer.media_type, answer.charset, answer.body, answer.is_cut)
-
-
-def _describe_status(status: int) -> str:
+def describe_status(status: int) -> str:
     """Return a status with its name from RFC 9110, not with the server's reason phrase."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"

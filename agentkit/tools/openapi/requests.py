@@ -9,7 +9,6 @@ import secrets
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -18,7 +17,7 @@ from ...core.portable import parse_json
 from ...core.values import frozen
 from ..http.addresses import parse_url
 from ..http.addresses import settings as read_fetch_settings
-from ..http.download import MAX_REDIRECTS, Deadline, Response, find_codec, send_request
+from ..http.download import MAX_REDIRECTS, Deadline, Response, describe_status, find_codec, send_request
 
 ApiAuth: TypeAlias = "str | tuple[str, str] | Mapping[str, str] | Callable[[], Mapping[str, str]] | None"
 """A token, user name and password, headers, or a function that returns headers for each request."""
@@ -174,8 +173,7 @@ def _read(answer: Response) -> Any:
     is_text = answer.media_type.startswith("text/") or "json" in answer.media_type or "xml" in answer.media_type
     text = answer.body.decode(find_codec(answer.charset), "replace") if is_text or answer.status >= 400 else ""
     if answer.status >= 400:
-        names = [status.phrase for status in HTTPStatus if status == answer.status]
-        raise ToolError(f"{answer.status} {' '.join(names)}: {text[:MAX_ERROR_BODY_CHARS]}".rstrip(": "))
+        raise ToolError(f"{describe_status(answer.status)}: {text[:MAX_ERROR_BODY_CHARS]}".rstrip(": "))
     if not answer.body:
         return {"status": answer.status}
     if "json" in answer.media_type and not answer.is_cut:
