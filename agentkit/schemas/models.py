@@ -155,8 +155,8 @@ class RawSchema:
         if not isinstance(given, dict):
             names = ", ".join(self.parameters["properties"]) or "none"
             raise ValueError(f"the arguments must be one JSON object with the parameters {names}")
-        if findings := [f"{_format_path(error)}{error.message}" for error in self._validator.iter_errors(given)]:
-            raise ValueError("; ".join(findings[:5]))
+        if problems := [*self._validator.describe_errors(given)]:
+            raise ValueError("; ".join(problems[:5]))
         return partial(self._call, **given, **(injected or {}))
 
 
@@ -179,11 +179,6 @@ def _is_too_deep(schema: JsonSchema) -> bool:
         if not level:
             return False
     return True
-
-
-def _format_path(error: Any) -> str:
-    path = ".".join(map(str, error.absolute_path))
-    return f"{path}: " if path else ""
 
 
 def _parse_object(text: str) -> Any:

@@ -38,6 +38,12 @@ class SafeValidator:
         _followed.set([])
         yield from self._validator.iter_errors(value)
 
+    def describe_errors(self, value: Any) -> Iterator[str]:
+        """Yield the errors of `value` as texts, each with its path; raise `TooManyReferences` at that limit."""
+        for error in self.iter_errors(value):
+            path = ".".join(map(str, error.absolute_path))
+            yield f"{path}: {error.message}" if path else error.message
+
 
 class TooManyReferences(ValueError):
     """A validation was stopped, because it followed more references than any sensible schema needs."""

@@ -87,7 +87,7 @@ def find_answer_problem(question: Question | Pending, value: Any) -> str:
     schema = dict(question.schema)
     try:
         json.dumps(value, allow_nan=False)
-        found = [_locate(error) for error in islice(SafeValidator(schema).iter_errors(value), MAX_ANSWER_PROBLEMS)]
+        found = [*islice(SafeValidator(schema).describe_errors(value), MAX_ANSWER_PROBLEMS)]
     except (TypeError, ValueError, RecursionError) as error:
         found = [str(error)]
     return "; ".join(found)
@@ -96,8 +96,3 @@ def find_answer_problem(question: Question | Pending, value: Any) -> str:
 def build_example(schema: JsonSchema) -> Any:
     """Return an example of an answer."""
     return build_value(schema, Source(schema, count(MAX_ANSWER_EXAMPLE_VALUES, -1)))
-
-
-def _locate(error: Any) -> str:
-    path = ".".join(map(str, error.absolute_path))
-    return f"{path}: {error.message}" if path else str(error.message)
