@@ -62,24 +62,20 @@ class ToolIndex:
         Without embeddings, a sentence whose words occur in no tool finds none.
         """
         query = query[:MAX_SEARCH_CHARS]
-        orders = [self._order_by_words(query)]
+        orders = [_order_places(self._words.score(query), _DEPTH)]
         if self._vectors is not None:
             orders.append(self._vectors.order(query, _DEPTH))
         scores: dict[int, float] = defaultdict(float)
         for order in orders:
             for rank, place in enumerate(order):
                 scores[place] += 1 / (_FUSION + rank)
-        return [self.tools[place] for place in sorted(scores, key=lambda place: (-scores[place], place))[:limit]]
+        return [self.tools[place] for place in _order_places(scores, limit)]
 
     def select(self, query: str, share: float) -> list[JsonTool[..., Any]]:
         """Return the tools whose words suit a sentence at least `share` times as well as those of the best one."""
         scores = self._words.score(query[:MAX_SEARCH_CHARS])
         least = share * max(scores.values(), default=0.0)
         return [tool for place, tool in enumerate(self.tools) if place in scores and scores[place] >= least]
-
-    def _order_by_words(self, query: str) -> list[int]:
-        scores = self._words.score(query)
-        return sorted(scores, key=lambda place: (-scores[place], place))[:_DEPTH]
 
     @cached_property
     def _words(self) -> "WordIndex":
@@ -88,6 +84,11 @@ class ToolIndex:
     @cached_property
     def _vectors(self) -> "_Vectors | None":
         return _Vectors([_read_fields(tool) for tool in self.tools]) if self._meanings and self.tools else None
+
+
+def _order_places(scores: Mapping[int, float], limit: int) -> list[int]:
+    """Return the places with the highest scores, the best first; equal ones keep their order."""
+    return sorted(scores, key=lambda place: (-scores[place], place))[:limit]
 
 
 class WordIndex:
@@ -185,7 +186,7 @@ def list_groups(tools: Sequence[JsonTool[..., Any]]) -> list[str]:
     """Return a line for each group of tools whose names begin with the same word: what tells them from the others."""
     groups: dict[str, list[list[str]]] = defaultdict(list)
     for tool in tools:
-        first, *rest = _words_of(tool.name)
+        first, *rest = [word.lower() for word in NAME_WORD.findall(tool.name)] or [tool.name]
         groups[first].append(rest)
     large = sorted(
         (first for first in groups if len(groups[first]) >= MIN_GROUP), key=lambda first: -len(groups[first])
@@ -200,11 +201,6 @@ def _pick_words(names: Iterable[Sequence[str]]) -> str:
     counts = Counter(word for words in names for word in dict.fromkeys(words) if len(word) > 2)
     words = [word for word, _ in counts.most_common(MAX_GROUP_WORDS)]
     return ", ".join(words) + (", ..." if len(counts) > len(words) else "")
-
-
-def _words_of(name: str) -> list[str]:
-    words = [word.lower() for word in NAME_WORD.findall(name)]
-    return words or [name]
 
 
 WEIGHTS_FILE = "weights/l2_supercat_256.safetensors"
@@ -253,16 +249,9 @@ def _embed(texts: Sequence[str]) -> Any:
     import numpy
 
     tokenizer, vectors = _load_weights()
-    rows = [
-        vectors[encoded.ids].sum(0, dtype="float32")
-        for encoded in tokenizer.encode_batch([*map(_to_unicode, texts)], add_special_tokens=False)
-    ]
-    return numpy.stack(rows)
-
-
-def _to_unicode(text: str) -> str:
-    """Return a text without lone surrogates, which no tokenizer takes."""
-    return text.encode("utf-8", "replace").decode()
+    valid = [text.encode("utf-8", "replace").decode() for text in texts]  # no tokenizer takes lone surrogates
+    encoded = tokenizer.encode_batch(valid, add_special_tokens=False)
+    return numpy.stack([vectors[each.ids].sum(0, dtype="float32") for each in encoded])
 
 
 def _to_units(rows: Any) -> Any:

@@ -136,7 +136,8 @@ def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
             f"fields as {{'from': 'trusted'}}, got {whole['trust']!r}"
         )
     readers = whole["readers"]
-    if readers is not None and not (_is_list(readers) and all(isinstance(name, str) and name for name in readers)):
+    is_list = isinstance(readers, Sequence | Set) and not isinstance(readers, str)
+    if readers is not None and not (is_list and all(isinstance(name, str) and name for name in readers)):
         raise DefinitionError(
             f"the tool {tool!r}: readers must be a list of recipients or None for everyone, got {readers!r:.80}"
         )
@@ -167,10 +168,6 @@ def _is_trust(trust: Any) -> bool:
     if isinstance(trust, Mapping):
         return bool(trust) and all(isinstance(name, str) and kind == "trusted" for name, kind in trust.items())
     return trust is None or trust in get_args(Trust)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence | Set) and not isinstance(value, str)
 
 
 def _is_integer_from(least: int, value: Any) -> bool:

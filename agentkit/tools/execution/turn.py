@@ -304,7 +304,7 @@ class ToolTurn(ABC):
     def run_here(self, job: Job) -> CancelCallback:
         """Run the job on the thread that waits; return a function that has nothing to cancel."""
         copy_context().run(self.work, job)
-        return _do_nothing
+        return lambda: None
 
     def work(self, job: Job, loop: asyncio.AbstractEventLoop | None = None) -> None:
         try:
@@ -375,7 +375,3 @@ class ToolTurn(ABC):
             if is_late or self.inbox.qsize() >= self._max_pending:
                 return
         self.put(event)
-
-
-def _do_nothing() -> None:
-    """Cancel a call that has ended."""
