@@ -85,10 +85,10 @@ _TEXT_COUNT = re.compile(r'("(?:(?:[a-z]+_)*(?:in|out)put_tokens|(?:prompt_)?eva
 """Tokens of Anthropic or Ollama that are a text."""
 
 
-def to_text(content: Any) -> str:
+def join_pieces(content: Any) -> str:
     """Return a piece of text that may be a list of content parts, as some servers send it."""
     if isinstance(content, list):
-        return "".join(to_text(part.get("text")) for part in content if isinstance(part, dict))
+        return "".join(join_pieces(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
@@ -468,13 +468,13 @@ class StreamAssembler:
         self._usage = usage
 
     def _add_delta(self, delta: Any) -> Iterator[Delta]:
-        if thought := to_text(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)):
+        if thought := join_pieces(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)):
             self._thoughts.append(thought)
             yield ThinkingDelta(thought)
-        if text := to_text(delta.content):
+        if text := join_pieces(delta.content):
             self._text.append(text)
             yield TextDelta(text)
-        if refusal := to_text(getattr(delta, "refusal", None)):
+        if refusal := join_pieces(getattr(delta, "refusal", None)):
             self._refusal.append(refusal)
         self._reasoning_items += getattr(delta, "reasoning_items", None) or ()
         self._annotations += getattr(delta, "annotations", None) or ()

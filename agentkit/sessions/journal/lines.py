@@ -129,7 +129,9 @@ class LinesStore(SharedStore):
         with self._errors():
             try:
                 new = os.open(self._path, os.O_RDWR | os.O_APPEND)
-            except PermissionError:
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    raise
                 new = os.open(self._path, os.O_RDONLY)
         if self._file >= 0:
             os.close(self._file)
@@ -159,7 +161,8 @@ class LinesStore(SharedStore):
             try:
                 self._write(head + line)
             except BaseException:
-                os.ftruncate(self._file, self._end)
+                with suppress(OSError):  # a file that can only be read has nothing of it
+                    os.ftruncate(self._file, self._end)
                 raise
         self._count += bool(head) + 1
         self._index(records, self._end + len(head), len(line))

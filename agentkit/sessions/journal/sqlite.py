@@ -104,6 +104,7 @@ WRITABLE_BY = 5
 for the versions to which the tables were brought, so that an older program knows what it may do."""
 APPLICATION_ID = 0x616B6A6C
 """The application id, in the header of a SQLite file."""
+DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 COLUMNS = {
     "conversations": ("id", "name", "state", "title", "tags"),
     "messages": ("conversation", "place", "body", "digest"),
@@ -690,16 +691,59 @@ class SqliteStore(SqlStore):
         if must_exist and not self.path.exists():
             raise JournalError(f"{self.named} does not exist. {MISSING_REMEDY}")
         create_private(self.path)  # SQLite gives the mode of the file to the ones beside it
+        self._is_protected = False
+        """Whether this process may read the file, and may not write it or its folder."""
         with self._errors():
-            self._file = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+            self._file = self._connect(str(self.path))
         try:
             with self._errors():
-                self._set_up(sync)
+                try:
+                    self._set_up(sync)
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+                        raise
+                    self._open_protected(error)
+                except sqlite3.DatabaseError as error:
+                    if error.sqlite_errorcode & 0xFF not in DAMAGE_CODES:
+                        raise
+                    raise JournalError(
+                        f"{self.named}: {error}. The file is damaged, or not a journal, and nothing in it can be read. "
+                        "Restore a copy, or name another file."
+                    ) from error
             found = os.stat(self.path)
             self._identity = found.st_dev, found.st_ino, found.st_mode
         except BaseException:
             self._file.close()
             raise
+
+    def _connect(self, address: str) -> sqlite3.Connection:
+        is_address = address.startswith("file:///")
+        return sqlite3.connect(
+            address, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, uri=is_address
+        )
+
+    def _open_protected(self, refusal: sqlite3.OperationalError) -> None:
+        """Open a file that can only be read; raise `refusal` if not even that is possible.
+
+        Without a log no process has the file open, and it can be read without locks, which a folder that cannot be
+        written does not allow.
+        """
+        address = f"{Path(self._real_path).as_uri()}?mode=ro"
+        for one in [address] if os.path.exists(self._log_path) else [address, f"{address}&immutable=1"]:
+            self._file.close()
+            self._file = self._connect(one)
+            with suppress(sqlite3.OperationalError):
+                if not (version := self._version()):
+                    break
+                if version < SCHEMA_VERSION:
+                    raise JournalError(
+                        f"{self.named} has an older version, and this process cannot write it. Copy it to a folder of "
+                        "your own."
+                    )
+                self._check_version(version)
+                self._is_protected = True
+                return
+        raise refusal
 
     def _set_up(self, sync: Sync) -> None:
         if not self._version():
@@ -847,7 +891,7 @@ class SqliteStore(SqlStore):
 
         It may not where an open file cannot be deleted, nor if a lease could not be removed or a write failed.
         """
-        if sys.platform == "win32" or self._held or self._ended or self._is_locked_out:
+        if sys.platform == "win32" or self._held or self._ended or self._is_locked_out or self._is_protected:
             return False
         self._log = _identify(self._log_path)
         return self._log is not None and self.is_current()
@@ -901,8 +945,8 @@ def _identify(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
 def _remedy(error: Exception) -> str:
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
-    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return "The file is damaged, or not a journal. agentkit.journal.runs() lists what can still be read."
+    if primary in DAMAGE_CODES:
+        return "The file is damaged, or not a journal. `agentkit runs --salvage FILE` copies what can still be read."
     if primary == sqlite3.SQLITE_FULL:
         return "Make room on the disk."
     return "The folder must exist and be writable, the file too."

@@ -186,7 +186,7 @@ def test_the_error_of_an_unreadable_reply_says_so(message: Any, play: Play) -> N
 
 
 @pytest.mark.parametrize("wait", ["nan", "inf", "-5"])
-def test_a_wait_in_milliseconds_that_is_none_is_ignored(wait: str) -> None:
+def test_a_wait_in_milliseconds_that_cannot_be_waited_is_ignored(wait: str) -> None:
     class SlowDownError(Exception):
         litellm_response_headers = {"retry-after-ms": wait, "retry-after": "7"}
 
