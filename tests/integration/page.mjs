@@ -238,6 +238,8 @@ try {
   await page.waitForSelector(".markdown strong");
   report("overflow", await page.evaluate(() => document.documentElement.scrollWidth - innerWidth));
   await axe("narrow and dark");
+  await page.evaluate(() => (location.hash = "#/thread/%zz")); // as a person may type it
+  await page.waitForSelector(".markdown strong", { state: "detached" });
   report("problems", problems.filter((text) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|Failed to fetch|ERR_EMPTY|ERR_CONNECTION_RESET|network error/.test(text)));
   report("foreign", foreign);
 } finally {

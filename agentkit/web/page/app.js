@@ -480,10 +480,18 @@ function markCurrent() {
 
 function route() {
   toggleSide(false);
-  const [kind, ...ids] = location.hash.slice(2).split("/").map(decodeURIComponent);
+  const [kind, ...ids] = location.hash.slice(2).split("/").map(decode);
   if (kind === "run") return openRun(ids[0]);
   if (kind === "compare") return openComparison(ids[0], ids[1]);
   return openThread(ids[0] || newThreadId());
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a "%" that somebody typed
+  }
 }
 
 function toggleSide(open) {
