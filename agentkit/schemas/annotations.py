@@ -44,11 +44,15 @@ ATTRIBUTE = re.compile(r"""(?m)^[ \t]+\w+[ \t]*[:=][^\n]*\n[ \t]+[rR]?["']""")
 
 @frozen
 class Documentation:
-    """A parsed docstring: the text about the whole, about each parameter by its name, and about the return value."""
+    """A parsed docstring: the text about the whole, about each parameter by its name, and about the return value.
+
+    `unknown` are the names that are described as parameters and that no parameter has.
+    """
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     returns: str = ""
+    unknown: tuple[str, ...] = ()
 
 
 def read_docstring(text: str | None, names: Collection[str]) -> Documentation:
@@ -76,21 +80,24 @@ def _parse_style(text: str, style: DocstringStyle, names: Collection[str]) -> Do
         parsed = parse(text, style=style)
     except ParseError:
         return None
-    parameters = {
+    described = {
         name: _join_lines(entry.description)
         for entry in parsed.params
         if entry.description
         for name in re.findall(r"\w+", entry.arg_name)
-        if name in names
+        if name in names or entry.args[0] != "attribute"
     }
+    parameters = {name: text for name, text in described.items() if name in names}
     returns = _join_lines(parsed.returns.description or "") if parsed.returns else ""
-    return Documentation((parsed.description or "").strip(), parameters, returns)
+    unknown = tuple(name for name in described if name not in names)
+    return Documentation((parsed.description or "").strip(), parameters, returns, unknown)
 
 
 def _parse_google(text: str, names: Collection[str]) -> Documentation:
     """Parse Google style; docstring-parser skips a whole section for one line without a colon, this does not."""
     kept: list[str] = []
     parameters: dict[str, str] = {}
+    unknown: list[str] = []
     returns = ""
     lines = text.expandtabs().splitlines()
     while lines:
@@ -101,11 +108,13 @@ def _parse_google(text: str, names: Collection[str]) -> Documentation:
         if section is None or not block:
             kept.append(line)
         elif section["title"] in SECTION_TITLES.split("|"):
-            parameters |= _read_entries(block, names)
+            found, others = _read_entries(block, names)
+            parameters |= found
+            unknown += others if section["title"] != "Attributes" else []
         elif section["title"] in ("Return", "Returns"):
             returns = RETURN_TYPE.sub("", _join_lines(" ".join(block)))
     description = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
-    return Documentation(description, parameters, returns)
+    return Documentation(description, parameters, returns, tuple(unknown))
 
 
 def _take_block(lines: list[str], indent: int) -> list[str]:
@@ -119,9 +128,14 @@ def _take_block(lines: list[str], indent: int) -> list[str]:
     return dedent("\n".join(block)).splitlines() if any(line.strip() for line in block) else []
 
 
-def _read_entries(block: list[str], names: Collection[str]) -> dict[str, str]:
-    """Read `name (type): text` lines with their continuation lines; other lines belong to the entry above."""
+def _read_entries(block: list[str], names: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Read `name (type): text` lines with their continuation lines; other lines belong to the entry above.
+
+    Returns:
+        The texts by the names in `names`, and the other names.
+    """
     texts: dict[str, list[str]] = {}
+    unknown: list[str] = []
     current: list[str] = []
     base = min(_count_indent(line) for line in block if line.strip())
     for line in block:
@@ -131,10 +145,11 @@ def _read_entries(block: list[str], names: Collection[str]) -> dict[str, str]:
             current = [entry["text"]]
             texts |= {name: current for name in found if name in names}
         elif entry and len(found) == 1 and " " not in entry["names"]:
-            current = []  # an entry of an unknown name
+            current = []
+            unknown += found
         else:
             current.append(line)
-    return {name: joined for name, parts in texts.items() if (joined := _join_lines(" ".join(parts)))}
+    return {name: joined for name, parts in texts.items() if (joined := _join_lines(" ".join(parts)))}, unknown
 
 
 def read_attribute_texts(cls: type) -> dict[str, str]:

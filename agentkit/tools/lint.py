@@ -18,10 +18,10 @@ from difflib import SequenceMatcher
 from itertools import combinations, islice
 from typing import Any, Literal, TypeAlias
 
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, suggest
 from ..core.messages import Content, Destination, Plain
 from ..core.values import frozen
-from ..schemas import JsonSchema, iter_children, name_of, unwrap_function
+from ..schemas import FunctionSchema, JsonSchema, iter_children, name_of, unwrap_function
 from ..schemas.annotations import list_unused_metadata
 from ..schemas.formats.anthropic import ANTHROPIC_PROPERTY_NAME
 from ..schemas.formats.gemini import GEMINI_PROPERTY_NAME
@@ -72,7 +72,8 @@ def lint(tools: Any) -> list[LintFinding]:
     """Return the problems of tools: tool by tool, then of all together.
 
     A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
-    tool-description, long-description, no-result, parameter-description, parameter-name, untyped, omitted-type,
+    tool-description, long-description, no-result, parameter-description, parameter-name,
+    unknown-parameter, untyped, omitted-type,
     unused-metadata, enum-in-text, unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools,
     anthropic-strict, no-effect, no-destination, egress.
 
@@ -243,6 +244,10 @@ def check_tool_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
         what = "models see the rest of it" if name in root["properties"] else "models do not see it"
         message = f"the type {lost} has no JSON Schema, so {what}: remove it, or mark the parameter as Injected"
         yield LintFinding(tool.name, name, "omitted-type", message, "warning")
+    for name in _find_unknown(tool):
+        hint = suggest(name, root["properties"], then="Rename it, or remove it.")
+        message = f"is described, but no parameter has this name, so models do not read the text. {hint}"
+        yield LintFinding(tool.name, name, "unknown-parameter", message, "warning")
     for name, annotation in getattr(tool.arguments, "annotations", {}).items():
         for entry in list_unused_metadata(annotation):
             if not isinstance(entry, Destination | Content | Plain):
@@ -266,6 +271,14 @@ def check_tool_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
         if len(values) > 1:
             message = f"the description lists the values, the type does not: Literal[{', '.join(map(repr, values))}]"
             yield LintFinding(tool.name, place.path, "enum-in-text", message, "warning")
+
+
+def _find_unknown(tool: JsonTool[..., Any]) -> list[str]:
+    """Return the names that the docstring of a function describes and that no parameter of it has."""
+    arguments = tool.arguments
+    if not isinstance(arguments, FunctionSchema) or tool.schema("json").get("additionalProperties"):  # it has **kwargs
+        return []
+    return [name for name in arguments.documentation.unknown if name not in arguments.injected]
 
 
 def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:

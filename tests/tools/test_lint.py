@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, create_model
 
 import agentkit_tools
-from agentkit import JsonAgent, JsonTool, ToolExecutor, ToolRegistry, tool
+from agentkit import Injected, JsonAgent, JsonTool, ToolExecutor, ToolRegistry, tool
 from agentkit.core.messages import Destination
 from agentkit.tools.lint import LintFinding, estimate_tokens, lint
 
@@ -89,6 +89,71 @@ def test_what_cannot_be_a_tool_is_an_error_and_the_rest_is_still_read():
         )
         in findings
     )
+
+
+GOOGLE = """Shift a number to the left.
+
+Args:
+    a: The number to shift.
+    places: How far, in bits.
+"""
+NUMPY = """Shift a number to the left.
+
+Parameters
+----------
+a : int
+    The number to shift.
+places : int
+    How far, in bits.
+"""
+SPHINX = """Shift a number to the left.
+
+:param a: The number to shift.
+:param places: How far, in bits.
+"""
+
+
+@pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX])
+def test_a_description_of_a_parameter_that_does_not_exist_is_found(text):
+    def shift(a: int, place: int) -> int:
+        return a << place
+
+    shift.__doc__ = text
+    found = [(finding.path, finding.rule, finding.severity) for finding in lint(shift)]
+    assert found == [
+        ("places", "unknown-parameter", "warning"),
+        ("place", "parameter-description", "warning"),
+    ]
+    assert lint(shift)[0].message == (
+        "is described, but no parameter has this name, so models do not read the text. Did you mean 'place'? "
+        "Rename it, or remove it."
+    )
+
+
+def test_a_description_of_a_parameter_that_models_do_not_fill_is_not_a_finding():
+    def search(query: Annotated[str, "What to search."], context: Injected[str]) -> str:
+        """Search the catalogue for a text.
+
+        Args:
+            query: What to search for.
+            context: Where the search is made.
+
+        Attributes:
+            other: No parameter.
+        """
+        return query + context
+
+    def draw(shape: str, **options: str) -> str:
+        """Draw a shape with options.
+
+        Args:
+            shape: The name of the shape, in English.
+            colour: The colour of its line.
+        """
+        return shape + str(options)
+
+    rules = {finding.rule for finding in lint([search, draw])}
+    assert "unknown-parameter" not in rules
 
 
 def test_two_tools_of_one_name_are_an_error():
