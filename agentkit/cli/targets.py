@@ -99,17 +99,15 @@ class AgentCommand(click.Command):
     """A command whose first argument may name an agent, as `file.py:agent` or `module:agent`.
 
     Attributes:
-        agent_option: The option that the argument stands for.
         takes_text: Whether the other arguments are words of a person, which `module:agent` could be, too.
     """
 
-    agent_option = "--agent"
     takes_text = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         place = self._find_argument(args)
         if place < len(args) and self._is_agent(args[place]):
-            args = [*args[:place], self.agent_option, *args[place:]]
+            args = [*args[:place], "--agent", *args[place:]]
         return super().parse_args(ctx, args)
 
     def _is_agent(self, word: str) -> bool:
@@ -128,12 +126,6 @@ class AgentCommand(click.Command):
         return place
 
 
-class ToolsCommand(AgentCommand):
-    """A command about tools: those of an agent, if its first argument names one."""
-
-    agent_option = "--tools"
-
-
 FILE = click.Path(dir_okay=False, path_type=Path)
 FILE_OR_DASH = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -150,10 +142,31 @@ class JournalPlace(click.Path):
 JOURNAL_PLACE = JournalPlace(dir_okay=False, path_type=Path)
 JOURNAL_HELP = "The journal: a file, or postgresql://USER@HOST/DATABASE."
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_ARGUMENTS = f"{__name__}.arguments"
+"""Where a context has the targets that are arguments of its command."""
+
+
+def _keep_arguments(context: click.Context, _parameter: click.Parameter, targets: Sequence[str]) -> None:
+    context.meta[_ARGUMENTS] = targets
+
+
+def _join_targets(context: click.Context, parameter: click.Parameter, targets: Sequence[str]) -> Sequence[str]:
+    """Return the targets that are arguments with those of --tools; without both, those of the settings."""
+    named = context.meta.get(_ARGUMENTS, ())
+    if not named:
+        return check_trust(context, parameter, targets)
+    is_given = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    return (*named, *targets) if is_given else named
+
+
+TARGETS = click.argument(
+    "named", nargs=-1, metavar="[TARGET]...", is_eager=True, expose_value=False, callback=_keep_arguments
+)
+"""The targets of a command about tools as arguments, which `TOOLS` reads."""
 TOOLS = click.option(
     "--tools",
     "targets",
-    callback=check_trust,
+    callback=_join_targets,
     multiple=True,
     envvar="AGENTKIT_TOOLS",
     metavar="TARGET",
@@ -203,8 +216,11 @@ def _load_target(target: str) -> list[Any]:
         raise click.UsageError(f"{target}: cannot be imported: {type(error).__name__}: {error}") from error
     if name:
         if not hasattr(module, name):
-            hint = suggest(name, [known for known in vars(module) if not known.startswith("_")])
-            raise click.UsageError(f"{target}: {place} has no {name!r}. {hint}".strip(" ."))
+            names = _list_names(module)
+            hint = suggest(
+                name, names, then=f"It has: {', '.join(names)}." if names else "It defines no public function."
+            )
+            raise click.UsageError(f"{target}: {place} has no {name!r}. {hint}")
         named = getattr(module, name)
         return [*named] if isinstance(named, list | tuple) else [named]
     if found := _public_tools(module):
@@ -217,6 +233,19 @@ def _import_module(name: str) -> ModuleType:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     return importlib.import_module(name)
+
+
+def _list_names(module: ModuleType) -> list[str]:
+    """Return the names of a module that a target may have: functions, tools, agents and lists of tools."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (
+            isinstance(value, agentkit.JsonAgent | list | tuple)
+            or (callable(value) and getattr(value, "__module__", "") == module.__name__)
+        )
+    ]
 
 
 def _public_tools(module: ModuleType) -> list[Any]:

@@ -18,8 +18,8 @@ from .targets import (
     FILE,
     FOLDER,
     MCP,
+    TARGETS,
     TOOLS,
-    ToolsCommand,
     list_tools,
     load_registry,
     load_servers,
@@ -32,13 +32,14 @@ _SKILLS_HELP = "Lock the skills in this folder instead; may be given several tim
 _OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes instead."
 
 
-@click.command("tools", cls=ToolsCommand)
+@click.command("tools")
+@TARGETS
 @TOOLS
 @MCP
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
 @click.option("--openapi", type=EXISTING_FILE, metavar="FILE", help=_OPENAPI_HELP)
 def tools_command(targets: Sequence[str], configs: Sequence[str], as_json: bool, openapi: Path | None) -> None:
-    """List the tools: name, parameters, description."""
+    """List the tools of TARGET (see --tools): name, parameters, description."""
     if openapi:
         with usage_errors():
             listed = agentkit.ToolRegistry.from_openapi(openapi, base_url="https://localhost")  # no request is sent
@@ -118,16 +119,16 @@ def print_findings(findings: Sequence[Any], costs: Mapping[str, int]) -> None:
 
 
 @click.command("lint")
-@click.argument("named", nargs=-1, metavar="[TARGET]...")
+@TARGETS
 @TOOLS
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print findings and token counts as JSON.")
-def lint_command(named: Sequence[str], targets: Sequence[str], strict: bool, as_json: bool) -> None:
+def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     """Check the tools of TARGET (see --tools) for problems that models and providers have with them.
 
     Exit codes: 0 no errors, 1 errors (with --strict: or warnings), 2 wrong usage.
     """
-    entries = agentkit.extend.split_toolsets(list_tools(load_targets(named or targets)))[0]
+    entries = agentkit.extend.split_toolsets(list_tools(load_targets(targets)))[0]
     findings = agentkit.lint(entries)
     costs = agentkit.extend.estimate_tokens(entries)
     if as_json:
@@ -138,7 +139,8 @@ def lint_command(named: Sequence[str], targets: Sequence[str], strict: bool, as_
     sys.exit(any(finding.severity in failing for finding in findings))
 
 
-@click.command("lock", cls=ToolsCommand)
+@click.command("lock")
+@TARGETS
 @TOOLS
 @click.option("--mcp", "config", type=EXISTING_FILE, metavar="FILE", help=_LOCK_HELP)
 @click.option("--skills", "folders", type=FOLDER, multiple=True, metavar="FOLDER", help=_SKILLS_HELP)
@@ -149,7 +151,7 @@ def lint_command(named: Sequence[str], targets: Sequence[str], strict: bool, as_
 def lock_command(
     targets: Sequence[str], config: Path | None, folders: Sequence[Path], file: Path | None, check: bool
 ) -> None:
-    """Write the tools' schemas to a file, or print the changes since then.
+    """Write the schemas of the tools of TARGET (see --tools) to a file, or print the changes since then.
 
     With --mcp, the tools are those of the servers: names, descriptions, schemas and hints.  Their lock, mcp.lock.json
     beside mcp.json, is used wherever the servers are: a tool that has changed is refused.

@@ -23,6 +23,28 @@ def test_tools_lists_names_parameters_and_descriptions(run):
         assert f"{name}(" in bundled
 
 
+@pytest.mark.parametrize("command", ["tools", "lint", "lock"])
+def test_targets_may_be_arguments(run, command):
+    both = run(command, "mytools.py:add", "--tools", "mytools.py:greet")
+    assert both.exit_code == 0
+    assert both.stdout == run(command, "--tools", "mytools.py").stdout == run(command, "mytools.py").stdout
+
+
+def test_targets_as_arguments_take_the_place_of_those_of_the_settings(run, folder):
+    (folder / "pyproject.toml").write_text('[tool.agentkit]\ntools = ["more.py"]\n')
+    for command in ("tools", "lint", "lock"):
+        assert run(command).exit_code == 2  # no person is there to allow the code of the folder
+        assert run(command, "mytools.py", env={"AGENTKIT_TOOLS": "missing.py"}).exit_code == 0
+
+
+def test_a_name_that_a_file_does_not_have_is_refused_with_those_that_it_has(run):
+    refused = run("tools", "--tools", "mytools.py:nope")
+    assert refused.exit_code == 2
+    assert "mytools.py:nope: mytools.py has no 'nope'. It has: add, greet." in refused.stderr
+    close = run("tools", "--tools", "mytools.py:gret")
+    assert "has no 'gret'. Did you mean 'greet'? It has: add, greet." in close.stderr
+
+
 def test_schema_prints_a_dialect(run):
     result = run("schema", "greet", "--tools", "mytools.py", "--format", "anthropic")
     assert json.loads(result.stdout)["input_schema"]["properties"]["name"]["description"] == "Whom to greet."
