@@ -110,6 +110,7 @@ from .sessions.journal.store import ALL_RUNS as ALL_RUNS
 from .sessions.journal.store import ConversationBusy as ConversationBusy
 from .sessions.journal.store import Journal as Journal
 from .sessions.journal.store import JournalError as JournalError
+from .sessions.journal.store import JournalNotFound as JournalNotFound
 from .sessions.journal.store import Lease as Lease
 from .sessions.journal.store import LeaseLost as LeaseLost
 from .sessions.journal.store import Place as Place

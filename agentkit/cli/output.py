@@ -18,9 +18,10 @@ import click
 import agentkit
 
 FAILED = 1
+WRONG_USAGE = 2
 PAUSED = 3
 INTERRUPTED = 130
-"""The exit codes besides 0 and 2, which is click's code for wrong usage."""
+"""The exit codes besides 0; 2 is click's code, too."""
 
 
 def print_text(text: str) -> None:
@@ -99,6 +100,8 @@ def exit_code(error: BaseException) -> int:
     """Return the exit code for an error that ended a run."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    if isinstance(error, agentkit.extend.JournalNotFound):
+        return WRONG_USAGE
     return PAUSED if isinstance(error, agentkit.Paused) else FAILED
 
 

@@ -47,6 +47,17 @@ def stopped(folder) -> str:
     return runs("runs.db")[0].id
 
 
+@pytest.mark.parametrize(
+    "words", [("runs",), ("sessions",), ("notes",), ("resume",), ("runs", "--db", "sqlite:///no.db")]
+)
+def test_a_journal_that_does_not_exist_is_wrong_usage(run, words):
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert (
+        "db' does not exist. JsonAgent(..., journal=place), or agentkit run --journal PLACE, begins" in refused.stderr
+    )
+
+
 def test_damage_is_reported_and_the_sound_runs_are_saved(run):
     assert run(*ASKED).stdout == "5\n"
     assert run("runs", "--check").stdout == "no damage found\n"

@@ -46,6 +46,7 @@ from .store import (
     LOCK_TIMEOUT,
     MISSING_REMEDY,
     JournalError,
+    JournalNotFound,
     Lease,
     OwnerFile,
     Place,
@@ -112,7 +113,7 @@ class LinesStore(SharedStore):
         self._depth = 0
         """How many calls that need the file for themselves are being made, one inside the other."""
         if must_exist and not Path(path).exists():
-            raise JournalError(f"{self.named} does not exist. {MISSING_REMEDY}")
+            raise JournalNotFound(f"{self.named} does not exist. {MISSING_REMEDY}")
         create_private(path)
         self._file = -1
         self._at_rest: tuple[int, int, int] | None = None

@@ -32,7 +32,7 @@ from .sqlite import (
     digest_texts,
     migrations_from,
 )
-from .store import LOCK_TIMEOUT, MISSING_REMEDY, JournalError, Lease, Sync
+from .store import LOCK_TIMEOUT, MISSING_REMEDY, JournalError, JournalNotFound, Lease, Sync
 
 SCHEMA = "agentkit"
 COLUMN_TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}
@@ -351,7 +351,9 @@ class PostgresStore(SqlStore):
         if (version := self._version()) == SCHEMA_VERSION:
             return
         if must_exist and not version:
-            raise JournalError(f"{self.named} has no journal: no run was recorded in this database. {MISSING_REMEDY}")
+            raise JournalNotFound(
+                f"{self.named} has no journal: no run was recorded in this database. {MISSING_REMEDY}"
+            )
         if version > SCHEMA_VERSION:
             self._check_version(version)
             return

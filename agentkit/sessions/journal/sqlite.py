@@ -44,6 +44,7 @@ from .store import (
     LOCK_TIMEOUT,
     MISSING_REMEDY,
     JournalError,
+    JournalNotFound,
     Lease,
     LeaseLost,
     OwnerFile,
@@ -689,7 +690,7 @@ class SqliteStore(SqlStore):
         self._is_locked_out = False
         self._owner_file: OwnerFile | None = None
         if must_exist and not self.path.exists():
-            raise JournalError(f"{self.named} does not exist. {MISSING_REMEDY}")
+            raise JournalNotFound(f"{self.named} does not exist. {MISSING_REMEDY}")
         create_private(self.path)  # SQLite gives the mode of the file to the ones beside it
         self._is_protected = False
         """Whether this process may read the file, and may not write it or its folder."""

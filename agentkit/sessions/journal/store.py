@@ -63,6 +63,10 @@ class JournalError(RunError):
     """A journal cannot be written or read, or lacks the wanted run; the message names the remedy."""
 
 
+class JournalNotFound(JournalError):
+    """No journal exists at the place: no run was recorded there."""
+
+
 class ConversationBusy(JournalError):
     """Another run has the conversation, or has continued it since it was opened: wait, and open it again."""
 
