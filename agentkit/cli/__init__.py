@@ -5,6 +5,7 @@ nearest pyproject.toml holds defaults for the options of all commands.
 """
 
 import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -69,6 +70,8 @@ class Commands(click.Group):
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:  # the caller closed it, `>&-`
                 setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+        if isinstance(sys.stdout, io.TextIOWrapper):  # else it is one of another program
+            sys.stdout.reconfigure(errors="agentkit")
         try:
             with write_warnings_plainly():
                 return super().invoke(ctx)

@@ -3,6 +3,7 @@
 A run is shown while it works: live at a terminal, in plain lines elsewhere.
 """
 
+import codecs
 import json
 import os
 import sys
@@ -77,6 +78,15 @@ def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except wrong as error:
         raise click.UsageError(str(error)) from error
+
+
+def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    """Return the escapes of JSON for characters that the encoding of the output lacks; a handler of codecs."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error("agentkit", escape_unencodable)
 
 
 def print_error(error: BaseException) -> None:

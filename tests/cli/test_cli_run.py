@@ -289,3 +289,20 @@ def test_standard_input_in_a_question_is_untrusted_and_the_words_around_it_are_n
     given, found = _read_query(words, is_needed=True)
     assert given == query
     assert found == (None if label is None else Label("untrusted", ("standard input",), None, label))
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--jsonl",)])
+def test_an_answer_that_the_encoding_of_the_output_lacks_is_escaped(folder, options):
+    (folder / "talk.py").write_text(
+        "from agentkit import JsonAgent\nfrom agentkit.testing import ScriptedModel, answer\n\n"
+        'def add(a: int) -> int:\n    """Add one to a number."""\n    return a + 1\n\n'
+        'agent = JsonAgent(add, model=ScriptedModel(answer("caf\\u00e9 \\U0001f469")))\n'
+    )
+    command = [sys.executable, "-m", "agentkit.cli", "run", "talk.py:agent", "hello", "--quiet", *options]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode("latin-1")
+    assert "caf\u00e9 \\ud83d\\udc69" in text
+    if options:
+        assert [json.loads(line) for line in (text.splitlines() if options == ("--jsonl",) else [text])]
