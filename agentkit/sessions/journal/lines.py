@@ -162,7 +162,7 @@ class LinesStore(SharedStore):
             try:
                 self._write(head + line)
             except BaseException:
-                with suppress(OSError):  # a file that can only be read has nothing of it
+                with suppress(OSError):  # nothing was written to a file that can only be read
                     os.ftruncate(self._file, self._end)
                 raise
         self._count += bool(head) + 1
