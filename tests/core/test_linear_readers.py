@@ -27,7 +27,8 @@ from agentkit.engine.model import AskModel, ModelAsked, PartialAnswerReader, Req
 from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
 from agentkit.models.litellm.model import _announces_more
-from agentkit.models.litellm.streams import ArgumentPieces
+from agentkit.models.litellm.replies import _FAILED_REPLY
+from agentkit.models.litellm.streams import _TEXT_COUNT, ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
 from agentkit.models.windows import parse_window
 from agentkit.policies.evidence import find_unsupported
@@ -160,7 +161,8 @@ READERS = {
     "models.led": lambda text: lead_request(Request([user(text)], TOOLS)),
     "models.litellm.model": _announces_more,
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
-    "models.litellm.streams": lambda text: ArgumentPieces().add(text),
+    "models.litellm.replies": _FAILED_REPLY.search,
+    "models.litellm.streams": lambda text: ArgumentPieces().add(_TEXT_COUNT.sub("", text)),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "policies.long_results": read_stored,

@@ -169,7 +169,7 @@ def test_a_queue_on_one_machine_has_one_url_and_private_files(url, tmp_path):
     with pytest.raises(JournalError, match="does not exist"):
         runs(url)
     listed = CliRunner().invoke(main, ["runs", "--db", url])
-    assert listed.exit_code == 1
+    assert listed.exit_code == 2
     assert [*tmp_path.iterdir()] == []
     with Client(url) as client:
         assert client.journal.path == str(tmp_path / "runs.db")
