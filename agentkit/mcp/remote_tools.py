@@ -220,8 +220,8 @@ def read_result(result: types.CallToolResult) -> Any:
     data = result.structured_content
     if data is None:
         return StoredResult(shown.text, shown) if shown.images else shown.text
-    read = _describe_media(data, {_data_of(block): _render_block(block) for block in result.content})
     texts = [*map(_render_block, result.content)]
+    read = _describe_media(data, dict(zip(map(_data_of, result.content), texts, strict=True)))
     rest = [] if _repeat_items(texts, read) else [text for text in texts if not _repeats(text, read)]
     inside = _unwrap(read)
     is_text = isinstance(inside, str) and inside != ""

@@ -72,10 +72,9 @@ def lint(tools: Any) -> list[LintFinding]:
     """Return the problems of tools: tool by tool, then of all together.
 
     A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
-    tool-description, long-description, no-result, parameter-description, parameter-name,
-    unknown-parameter, untyped, omitted-type,
-    unused-metadata, enum-in-text, unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools,
-    anthropic-strict, no-effect, no-destination, egress.
+    tool-description, long-description, no-result, parameter-description, parameter-name, unknown-parameter, untyped,
+    omitted-type, unused-metadata, enum-in-text, unchecked-pattern, too-large, not-strict, similar-tools,
+    too-many-tools, anthropic-strict, no-effect, no-destination, egress.
 
     Args:
         tools: A registry, a tool or function, or an iterable of them.

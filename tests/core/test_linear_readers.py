@@ -27,7 +27,6 @@ from agentkit.engine.model import AskModel, ModelAsked, PartialAnswerReader, Req
 from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
 from agentkit.models.litellm.model import _announces_more
-from agentkit.models.litellm.replies import _FAILED_REPLY
 from agentkit.models.litellm.streams import _TEXT_COUNT, ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
 from agentkit.models.windows import parse_window
@@ -161,7 +160,6 @@ READERS = {
     "models.led": lambda text: lead_request(Request([user(text)], TOOLS)),
     "models.litellm.model": _announces_more,
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
-    "models.litellm.replies": _FAILED_REPLY.search,
     "models.litellm.streams": lambda text: ArgumentPieces().add(_TEXT_COUNT.sub("", text)),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
@@ -228,8 +226,7 @@ ELSEWHERE = {
     "tools.arguments.explain": "patterns of schemas",
     "tools.arguments.validation_errors": "patterns of schemas",
     "tools.lint": "paths in schemas",
-    "tools.openapi.document": "single character classes in names of a document, and scalars without alternatives",
-    "tools.openapi.tools": "single character classes in names of a document",
+    "tools.openapi.tools": "single character classes in names of a document, and scalars without alternatives",
     "tools.http.addresses": "addresses, which are short",
     "tools.http.download": "names of codecs of Python, which are matched as a whole",
     "web.app": "names of dots alone and figures of at most six digits, which are matched as a whole",

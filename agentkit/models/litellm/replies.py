@@ -7,7 +7,6 @@ drops some silently, and sends others as text.
 
 import json
 import logging
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -154,8 +153,6 @@ _FILTERED_REASONS = {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", 
 """Gemini's finish reasons of a filtered reply, which litellm's stream calls "tool_calls" if there are calls."""
 _FAILED_REASONS = {"error", "abort"}
 """The finish reasons of OpenRouter and vLLM for a reply that failed in the middle."""
-_FAILED_REPLY = re.compile(r'"finish_reason"\s*:\s*"(error|abort)"')
-"""Such a finish reason in the JSON of a whole reply, where litellm hides it."""
 _KNOWN_REASONS = {"stop", "tool_calls", "content_filter"}
 """OpenAI's other finish reasons. Unknown ones of some servers are read as one of the first two."""
 _COST_HEADER = "x-litellm-response-cost"
@@ -258,8 +255,7 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     identity = response.id
     if isinstance(body, str) and f'"{identity}"' not in body:
         identity = read_identity(body) or identity
-    failed = _FAILED_REPLY.search(body) if isinstance(body, str) else None
-    finish_reason = failed[1] if failed else choice.finish_reason
+    finish_reason = "error" if isinstance(body, str) and _is_aborted(body) else choice.finish_reason
     return route.build_reply(message, finish_reason, usage, response.model, native, identity)
 
 
@@ -271,6 +267,16 @@ def _find_proxy_cost(response: Any) -> float | None:
         with suppress(KeyError, ValueError):
             return float(headers[name])
     return None
+
+
+def _is_aborted(body: str) -> bool:
+    """Return whether the JSON of a whole reply in OpenAI's form says that the server aborted it: litellm hides it."""
+    if not any(f'"{reason}"' in body for reason in _FAILED_REASONS):
+        return False
+    try:
+        return json.loads(body)["choices"][0]["finish_reason"] in _FAILED_REASONS
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def read_native_reason(body: str) -> str | None:

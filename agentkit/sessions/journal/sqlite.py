@@ -695,7 +695,7 @@ class SqliteStore(SqlStore):
         self._is_protected = False
         """Whether this process may read the file, and may not write it or its folder."""
         with self._errors():
-            self._file = self._connect(str(self.path))
+            self._file = self._connect(self.path)
         try:
             with self._errors():
                 try:
@@ -717,11 +717,8 @@ class SqliteStore(SqlStore):
             self._file.close()
             raise
 
-    def _connect(self, address: str) -> sqlite3.Connection:
-        is_address = address.startswith("file:///")
-        return sqlite3.connect(
-            address, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, uri=is_address
-        )
+    def _connect(self, place: str | Path, *, uri: bool = False) -> sqlite3.Connection:
+        return sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, uri=uri)
 
     def _open_protected(self, refusal: sqlite3.OperationalError) -> None:
         """Open a file that can only be read; raise `refusal` if not even that is possible.
@@ -732,7 +729,7 @@ class SqliteStore(SqlStore):
         address = f"{Path(self._real_path).as_uri()}?mode=ro"
         for one in [address] if os.path.exists(self._log_path) else [address, f"{address}&immutable=1"]:
             self._file.close()
-            self._file = self._connect(one)
+            self._file = self._connect(one, uri=True)
             with suppress(sqlite3.OperationalError):
                 if not (version := self._version()):
                     break

@@ -156,6 +156,14 @@ def test_a_reply_that_the_server_aborted_may_be_asked_for_again(reason: str, pla
     assert (caught.value.kind, caught.value.transient) == ("server", True)
 
 
+@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini", "ollama"])
+def test_an_argument_that_reads_like_an_aborted_reply_is_an_argument(name: str, play: Play, stream: bool) -> None:
+    given = {"finish_reason": "error"}
+    with ModelServer({"tool_calls": [{"name": "log", "arguments": given}]}) as server:
+        _, reply = play(Provider(name).at(server), HI, stream=stream)
+    assert found(reply) == [("log", given)]
+
+
 def test_an_error_object_in_a_stream_is_an_error(play: Play) -> None:
     error = {"object": "error", "message": "engine died", "code": 500}
     with ModelServer(stream_of(frame({"content": "It is"}), error)) as server, pytest.raises(ModelError) as caught:

@@ -13,7 +13,7 @@ import pytest
 
 from agentkit import DefinitionError, JsonAgent, Quota, Session
 from agentkit.journal import delete, runs, show
-from agentkit.sessions.journal import JournalError
+from agentkit.sessions.journal import Journal, JournalError
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.lines import LinesStore
 from agentkit.sessions.journal.maintenance import find_problems, salvage
@@ -302,10 +302,17 @@ def test_what_only_databases_do_is_an_error_that_names_them(path):
         agent.run("again", quota=Quota(owner="ada", dollars=1))
 
 
-def test_a_full_disk_has_its_own_remedy(tmp_path):
-    with (
-        opened_store(tmp_path / "runs.jsonl") as store,
-        pytest.raises(JournalError, match=r"Make room on the disk\.$"),
-        store._errors(),
-    ):
+def test_a_full_disk_has_its_own_remedy_and_leaves_the_file_as_it_was(path, monkeypatch):
+    agent_of(path).run("go")
+    before = path.read_bytes()
+
+    write = os.write
+
+    def fail(descriptor, data):
+        write(descriptor, data[:3])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(JournalError, match=r"No space left on device\. Make room on the disk\.\n"):
+        agent_of(Journal(path, errors="raise")).run("again")
+    assert path.read_bytes() == before

@@ -73,6 +73,7 @@ def test_a_journal_that_cannot_be_written_is_read_and_salvaged(tmp_path, protect
     assert lines[:2] == ["finished What is it? [] Three.", "1 []"]
     assert len(lines) == 4, lines
     assert all("writ" in line for line in lines[2:])
+    assert not any("Invalid argument" in line for line in lines), "the error is that of the write"
     assert [run.query for run in journal.runs(tmp_path / "copy.db")] == ["What is it?"]
 
 
