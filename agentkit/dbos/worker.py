@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -29,6 +29,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from .. import DefinitionError, JsonAgent, ModelError, Paused, Result, RunError, RunStopped, Session
+from ..events import Event, SubRun, ToolFinished
 from ..extend import (
     ConversationBusy,
     JournaledConversation,
@@ -83,6 +84,9 @@ class Execution:
         self.active: dict[str, Session | None] = {}
         """The sessions by workflows; None for one whose run has not begun."""
         self._stopped: set[str] = set()
+        self._last_chance = asyncio.Lock()
+        """Held by a run that is dead if this worker dies in its calls, until one of them ends: of several runs that
+        were in calls when workers died, one may be the cause, so they are not tried together."""
 
     def stop(self, workflow: str) -> None:
         """Stop a run that the worker executes."""
@@ -107,20 +111,30 @@ class Execution:
         return {**outcome, "worker": self.worker}
 
     async def _attempt(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
+        with ExitStack() as chance:
+            return await self._run_until_ended(workflow, work, chance)
+
+    async def _run_until_ended(self, workflow: str, work: QueuedRun, chance: ExitStack) -> dict[str, Any]:
         """Run until there is an outcome: waits for the conversation and for the database are not attempts."""
-        agent = self._agents[work.agent]
         reason = "its worker died"
         wait = MIN_WAIT
         is_begun = False
         while True:
             try:
                 if not is_begun:
-                    failed, is_repeated = await run_in_thread(lambda: self._begin_attempt(workflow, work.run))
+                    chance.close()
+                    failed, is_repeated = await run_in_thread(lambda: self._failed_attempts(workflow, work.run))
+                    if len(failed) >= work.attempts:
+                        error = f"{work.attempts} attempts failed: {reason} (workers: {', '.join(failed)})"
+                        return await self._end({"state": "dead", "error": error}, work)
+                    if failed and failed[-1] != self.worker and len(failed) == work.attempts - 1:
+                        await self._last_chance.acquire()
+                        chance.callback(self._last_chance.release)
+                        if workflow in self._stopped:
+                            break
+                    await run_in_thread(lambda: self._database.own.add_attempt(workflow, self.worker, time.time()))
                     is_begun = True
-                if len(failed) >= work.attempts:
-                    error = f"{work.attempts} attempts failed: {reason} (workers: {', '.join(failed)})"
-                    return await self._end({"state": "dead", "error": error}, work)
-                return await self._run(workflow, agent, work, is_repeated=is_repeated)
+                return await self._run(workflow, work, chance, is_repeated=is_repeated)
             except (ConversationBusy, LeaseLost):
                 pass
             except JournalError as error:
@@ -132,12 +146,13 @@ class Execution:
             except RunError as error:  # the session has a name that no session can have
                 return await self._end(error_outcome(error), work)
             if workflow in self._stopped:
-                return await self._end(error_outcome(RunStopped("cancelled")), work)
+                break
             await asyncio.sleep(wait)
             wait = min(2 * wait, MAX_WAIT)
+        return await self._end(error_outcome(RunStopped("cancelled")), work)
 
-    def _begin_attempt(self, workflow: str, run: str) -> tuple[list[str], bool]:
-        """Record the beginning of an attempt.
+    def _failed_attempts(self, workflow: str, run: str) -> tuple[list[str], bool]:
+        """Judge the attempts before this one.
 
         Returns:
             The workers of the failed attempts that use up the run's, and whether there was any before.  Since an
@@ -150,12 +165,10 @@ class Execution:
         if attempts and attempts[-1][0] != self.worker and not self._has_open_call(run, attempts[-1][1]):
             own.mark_attempt(workflow, attempts[-1][1])
             attempts[-1] = (attempts[-1][0], -abs(attempts[-1][1]))
-        now = time.time()
-        own.add_attempt(workflow, self.worker, now)
         calls = calls_of_run(store, run) if attempts else []
         failed = list[str]()
         outside = list[str]()
-        for (worker, begun), (_, end) in pairwise([*attempts, ("", now)]):
+        for (worker, begun), (_, end) in pairwise([*attempts, ("", time.time())]):
             if any(abs(begun) <= start and stop <= abs(end) for start, stop in calls):
                 failed.clear()
                 outside.clear()
@@ -177,13 +190,14 @@ class Execution:
             named["state"] = "superseded" if later else ""
         return {**outcome, **{name: found for name, found in named.items() if found}}
 
-    async def _run(self, workflow: str, agent: JsonAgent[Any], work: QueuedRun, *, is_repeated: bool) -> dict[str, Any]:
+    async def _run(self, workflow: str, work: QueuedRun, chance: ExitStack, *, is_repeated: bool) -> dict[str, Any]:
+        agent = self._agents[work.agent]
         session, changes = await run_in_thread(lambda: self._open(agent, work))
         is_new = session.journaled is not None and bool(session.journaled.next_run)
         query = work.query if is_new else None
         self.active[workflow] = session
         try:
-            result = await self._answer(agent, work, session, query, is_repeated=is_repeated)
+            result = await self._answer(agent, work, session, query, chance, is_repeated=is_repeated)
             outcome = result_outcome(result)
         except RunError as error:
             if isinstance(error, JournalError) or (isinstance(error, ModelError) and error.transient):
@@ -193,9 +207,24 @@ class Execution:
         return outcome if is_simple else await self._end(outcome, work, changes)
 
     async def _answer(
-        self, agent: JsonAgent[Any], work: QueuedRun, session: Session, query: str | None, *, is_repeated: bool
+        self,
+        agent: JsonAgent[Any],
+        work: QueuedRun,
+        session: Session,
+        query: str | None,
+        chance: ExitStack,
+        *,
+        is_repeated: bool,
     ) -> Result[Any]:
         """Run the agent; give the decisions again that a worker that died had not used."""
+        loop = asyncio.get_running_loop()
+
+        def note_progress(event: Event) -> None:
+            while isinstance(event, SubRun):
+                event = event.event
+            if isinstance(event, ToolFinished) and event.result.seconds:  # 0 of a call that was not made
+                loop.call_soon_threadsafe(chance.close)
+
         events = await run_in_thread(lambda: self._events.open(work.run))
         try:
             while True:
@@ -210,7 +239,7 @@ class Execution:
                         query,
                         session=session,
                         journal=self._database.journal,
-                        listeners=[events.listen],
+                        listeners=[events.listen, note_progress],
                         answers=answers,
                     )
                 except Paused as pause:

@@ -31,6 +31,8 @@ STEPS = int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
 """`make workers` sets 200 and 20."""
 PAUSE = 0.02 if RUNS >= 100 else 0.3
 """Seconds of a step while a worker is killed each second."""
+ATTEMPTS = 20
+"""A worker that is killed each second dies three times in a row in calls of one run, by chance, on a slow machine."""
 LONG = 900
 """Seconds that only a run that hangs needs: the limit of the test ends before."""
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600 if RUNS < 100 else 1800)]
@@ -65,7 +67,8 @@ def test_killed_workers_repeat_nothing_and_lose_nothing(client, start, effects):
 def test_a_kill_each_second_is_outpaced(request, client, start, effects, url, disturb):
     """One of two worker processes is killed each second, and the server restarted or all connections cut now and then."""
     boss = start("--concurrency", "6", "--processes", "2").wait_ready()
-    handles = [client.submit("agent", f"effect {STEPS} {PAUSE} r{number}") for number in range(RUNS)]
+    queries = [f"effect {STEPS} {PAUSE} r{number}" for number in range(RUNS)]
+    handles = [client.submit("agent", query, attempts=ATTEMPTS) for query in queries]
     generator = random.Random(7)
     kills = 0
     states = Counter()
@@ -244,6 +247,16 @@ def test_a_run_that_kills_its_workers_is_dead_with_the_reason(client, start):
     assert handle.status.in_doubt == ("die (call_0)",)
     assert sum(worker.process.poll() is not None for worker in workers) == 2
     assert [status.id for status in client.runs(state="dead")] == [handle.id]
+
+
+def test_a_run_that_kills_its_workers_is_dead_alone(client, start, effects):
+    """The runs that are in calls when it kills their worker, again and again, are tried without it."""
+    start("--concurrency", "4", "--processes", "2").wait_ready()
+    handles = [client.submit("agent", f"effect 5 2 n{number}") for number in range(3)]
+    killer = client.submit("agent", "die 1 1 k")
+    with pytest.raises(RunError, match="3 attempts failed: its worker died"):
+        killer.result(LONG)
+    assert [handle.result(LONG) for handle in handles] == [f"done n{number}" for number in range(3)]
 
 
 @pytest.mark.parametrize("url", ["postgres", "sqlite"], indirect=True)

@@ -67,6 +67,7 @@ def ask_number(label: str, seconds: float) -> str:
 @tool(effect="read")
 def die(label: str, seconds: float) -> str:
     """Ends the worker."""
+    time.sleep(seconds)
     os.kill(os.getpid(), 9)
     return ""
 
