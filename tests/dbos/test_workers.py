@@ -32,7 +32,7 @@ STEPS = int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
 PAUSE = 0.02 if RUNS >= 100 else 0.3
 """Seconds of a step while a worker is killed each second."""
 ATTEMPTS = 20
-"""A worker that is killed each second dies three times in a row in calls of one run, by chance, on a slow machine."""
+"""On a slow machine, workers that are killed at random die three times in a row in calls of one run by chance."""
 LONG = 900
 """Seconds that only a run that hangs needs: the limit of the test ends before."""
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600 if RUNS < 100 else 1800)]
@@ -40,7 +40,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600 if RUNS < 100 els
 
 def test_killed_workers_repeat_nothing_and_lose_nothing(client, start, effects):
     workers = [start("--concurrency", "6"), start("--concurrency", "6")]
-    handles = [client.submit("agent", f"effect {STEPS} 0.02 r{number}") for number in range(RUNS)]
+    queries = [f"effect {STEPS} 0.02 r{number}" for number in range(RUNS)]
+    handles = [client.submit("agent", query, attempts=ATTEMPTS) for query in queries]
     for worker in workers:
         worker.wait_ready()
     generator = random.Random(7)
