@@ -125,7 +125,8 @@ def show(
 
     Args:
         file: The stream; default: standard error, or the cell's output in a notebook.
-        colour: Whether to use colours; default: in terminals and notebooks, unless the environment has NO_COLOR.
+        colour: Whether to use colours; default: in terminals and notebooks, unless the environment has NO_COLOR or
+            TERM=dumb.
         level: "DEBUG" adds requests and replies, "WARNING" is restricted to what failed or was repaired.
         longest: Characters of a value that are printed; None prints all.
 
@@ -159,7 +160,8 @@ def make_printer(
     file = file or (sys.stdout if in_notebook else sys.stderr)
     if colour is None:
         in_cell = in_notebook and file in (sys.stdout, sys.stderr)
-        colour = (in_cell or file.isatty()) and not os.environ.get("NO_COLOR")  # https://no-color.org
+        has_colours = in_cell or (file.isatty() and os.environ.get("TERM") != "dumb")
+        colour = has_colours and not os.environ.get("NO_COLOR")  # https://no-color.org
     return Printer(file, colour, level, longest)
 
 

@@ -106,6 +106,7 @@ def test_the_lines_are_the_same_however_the_run_is_driven(shown, run):
 
 def test_a_terminal_shows_roles_in_colours(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     out = Screen()
     agentkit.log.show(out)
     try:
@@ -120,12 +121,15 @@ def test_a_terminal_shows_roles_in_colours(monkeypatch):
 
 
 def test_there_is_no_colour_with_no_color_or_without_a_terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     assert not agentkit.log.make_printer(Screen()).colour
     assert agentkit.log.make_printer(Screen(), colour=True).colour
     monkeypatch.setenv("NO_COLOR", "")
     assert agentkit.log.make_printer(Screen()).colour
     assert not agentkit.log.make_printer(io.StringIO()).colour
+    monkeypatch.setenv("TERM", "dumb")
+    assert not agentkit.log.make_printer(Screen()).colour
 
 
 @pytest.mark.parametrize(("longest", "length", "hint"), [(None, 5000, False), (200, 200, True), (1000, 1000, True)])

@@ -144,7 +144,8 @@ def test_secrets_are_masked_before_markup_cuts_them(text):
     assert "a1B2c3D4" not in render_prose(text.format(key), 1000)
 
 
-def test_the_terminal_shows_markup_and_no_control_characters():
+def test_the_terminal_shows_markup_and_no_control_characters(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     out = io.StringIO()
     print_markdown(
         "**bold**\nnext \x1b[31m <b>x</b> ![p](https://e.org/i) [l](https://e.org)",
