@@ -187,7 +187,7 @@ READERS = {
     "views.html.run": lambda text: (escape_markdown(text), code_span(text)),
     "views.html.markup": render_block,
     "views.markdown": parse_markdown,
-    "agentkit_tools.expression": calculate,
+    "agentkit_tools.calculator": calculate,
     "agentkit_tools.files": read_file,
     "agentkit_tools.readable": extract_text,
     "agentkit_tools.readable: main": lambda text: extract_main(f"<p>{text}</p>" + 9 * PARAGRAPH),

@@ -113,7 +113,7 @@ def test_a_real_backend_shows_the_trees_and_the_ends_of_failed_and_cancelled_run
     subprocess.run([sys.executable, "-c", PROGRAM], env={**os.environ, **exporter}, check=True, timeout=60)
 
     def fetch():
-        with urlopen(f"{phoenix}/v1/projects/default/spans?limit=100", timeout=10) as response:
+        with urlopen(f"{phoenix}/v1/projects/default/spans?limit=100", timeout=60) as response:
             spans = json.load(response)["data"]
         return spans if len(spans) >= 13 else None
 

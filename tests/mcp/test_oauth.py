@@ -40,7 +40,7 @@ def grants(settings: Path) -> list[str]:
 
 def browse(address: str) -> None:
     """Follow the redirects of a login, as a browser does; the last one goes to this program, which is busy here."""
-    threading.Thread(target=requests.get, args=(address,), kwargs={"timeout": 10}).start()
+    threading.Thread(target=requests.get, args=(address,), kwargs={"timeout": 60}).start()
 
 
 def ask(world, url: str, **how):
@@ -66,11 +66,11 @@ def test_a_login_is_stored_and_renewed(world, vault, settings):
 def test_our_server_wants_a_login_and_its_tools_know_the_client(world, settings):
     with over_http("resource_server.py", "60", cwd=settings, stdout=subprocess.DEVNULL) as (port, _):
         url = f"http://127.0.0.1:{port}/mcp"
-        refused = requests.post(url, json={}, timeout=10)
+        refused = requests.post(url, json={}, timeout=60)
         assert refused.status_code == 401
         metadata = f"http://127.0.0.1:{port}/.well-known/oauth-protected-resource/mcp"
         assert f'resource_metadata="{metadata}"' in refused.headers["www-authenticate"]
-        shown = requests.get(metadata, timeout=10).json()
+        shown = requests.get(metadata, timeout=60).json()
         assert (shown["resource"], shown["authorization_servers"]) == (url, [f"http://127.0.0.1:{port}"])
         login(url, show=browse)
         assert ask(world, url) == ["3 for client "]
@@ -99,7 +99,7 @@ def test_another_error_has_its_status(vault):
 def test_the_address_for_messages_of_the_older_transport_is_named_at_once():
     with over_http("sdk_server.py", "sse") as (port, _):
         place = f"http://127.0.0.1:{port}"
-        with requests.get(f"{place}/sse", stream=True, timeout=10) as stream:
+        with requests.get(f"{place}/sse", stream=True, timeout=60) as stream:
             lines = stream.iter_lines(decode_unicode=True)
             messages = next(line.removeprefix("data: ") for line in lines if line.startswith("data: "))
             for url in (f"{place}{messages}", f"{place}/messages/"):

@@ -392,17 +392,10 @@ class _SilentLogging:
     def pre_call(self, *_: Any, **__: Any) -> None:
         return None
 
-    def post_call(self, *_: Any, **__: Any) -> None:
-        return None
-
-    def _response_cost_calculator(self, *_: Any, **__: Any) -> None:
-        return None
+    post_call = _response_cost_calculator = success_handler = pre_call
 
     def _should_run_sync_callbacks_for_async_calls(self) -> bool:
         return False
-
-    def success_handler(self, *_: Any, **__: Any) -> None:
-        return None
 
     def async_success_handler(self, *_: Any, **__: Any) -> "_Nothing":
         return _Nothing()

@@ -6,6 +6,7 @@ garbage collector's objects then, unless the host calls `tune()`.
 
 import ast
 import gc
+import inspect
 import logging
 import os
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, partial, wraps
+from functools import cache, lru_cache, partial, wraps
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -148,6 +149,12 @@ def find_internal(litellm: Any, path: str) -> Any:
         return attrgetter(path)(litellm)
     except AttributeError:
         return None
+
+
+@lru_cache(4)
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of the parameters of a function of litellm, which versions differ in."""
+    return tuple(inspect.signature(function).parameters)
 
 
 @cache

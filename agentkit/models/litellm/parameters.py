@@ -12,15 +12,13 @@ test compares the list with the installed litellm.
   in context, and "Function calling", strict mode.
 """
 
-import inspect
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final, cast
 
 from ...core.errors import DefinitionError
@@ -28,7 +26,7 @@ from ...core.messages import Message, assistant
 from ...core.portable import Json, to_valid_text
 from ...engine.model import Request
 from ...schemas.formats import Declaration, render
-from .importing import find_internal, report_difference
+from .importing import find_internal, parameters_of, report_difference
 from .provider_tools import take_items
 
 _RESERVED = """
@@ -277,16 +275,11 @@ def is_bridged(litellm: Any, provider: str, model: str, arguments: Mapping[str, 
     check = find_internal(litellm, "main.responses_api_bridge_check")
     given = {**arguments, "model": model, "custom_llm_provider": provider}
     try:
-        info, _ = check(**{name: given[name] for name in _parameters(check) if name in given})
+        info, _ = check(**{name: given[name] for name in parameters_of(check) if name in given})
     except Exception as error:  # a version with other parameters
         report_difference(f"which models it asks through the Responses API is unknown: {error}")
         return False
     return bool(info.get("mode") == "responses")
-
-
-@lru_cache(1)
-def _parameters(check: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(check).parameters)
 
 
 def remove_prefix(model: str) -> str:

@@ -6,19 +6,17 @@ Prices of the caller are a row of the table under a name of their own, so that t
 """
 
 import hashlib
-import inspect
 import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from functools import lru_cache
 from operator import mul
 from typing import Any
 
 from ...core.portable import Json
 from ...core.values import frozen
-from .importing import find_internal
+from .importing import find_internal, parameters_of
 
 PRICE_OPTIONS = ("input_cost_per_token", "output_cost_per_token")
 """Options of a model that give its price, in dollars per token."""
@@ -256,7 +254,7 @@ def _make_calculator(
         "vertex_location": options.get("vertex_location"),
         "data_residency": _find_residency(litellm, provider, options),
     }
-    known = _parameters(litellm.completion_cost)
+    known = parameters_of(litellm.completion_cost)
     arguments = {name: value for name, value in fixed.items() if name in known}
     same = {"", model, key}
 
@@ -351,11 +349,6 @@ def _register(litellm: Any, provider: str, row: Mapping[str, Any]) -> str:
     if name not in litellm.model_cost:
         litellm.register_model({name: {"mode": "chat", **row, "litellm_provider": provider}})
     return name
-
-
-@lru_cache(1)
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)
 
 
 def _find_residency(litellm: Any, provider: str, options: Json) -> str | None:

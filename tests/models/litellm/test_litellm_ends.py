@@ -42,7 +42,7 @@ def ended(world, wire, streamed, keys):
             return f"worked {number}"
 
         with ModelServer(*replies) as server:
-            model = LiteLLMModel(NAMES[wire], api_base=server.api_base(wire), timeout=10)
+            model = LiteLLMModel(NAMES[wire], api_base=server.api_base(wire), timeout=60)
             flow = flow_of(model, work, history=history, stream=streamed, **settings)
             try:
                 answer = world.drive(flow)[0].value
@@ -93,7 +93,7 @@ def test_a_provider_that_refuses_force_is_left_to_choose(world, wire, streamed, 
 
     no = {"status": 400, "message": "tool_choice 'final_answer' is not supported by this model"}
     with ModelServer(call("work"), no, DONE) as server:
-        model = LiteLLMModel(NAMES[wire], api_base=server.api_base(wire), timeout=10)
+        model = LiteLLMModel(NAMES[wire], api_base=server.api_base(wire), timeout=60)
         agent = JsonAgent(work, model=model, max_steps=1)
         if world == "async":
             result = asyncio.run(arun(agent))

@@ -170,7 +170,7 @@ def test_gemini_s_thought_signature_survives_a_tool_turn(name: str, play: Play, 
     with ModelServer(first, "3") as server:
         from agentkit.models.litellm.model import LiteLLMModel
 
-        model = LiteLLMModel(f"gemini/{name}", api_base=server.url, api_key="k", timeout=5)
+        model = LiteLLMModel(f"gemini/{name}", api_base=server.url, api_key="k", timeout=60)
         _, reply = play(model, HI, stream=stream)
         (found,) = calls_of(reply.message)
         assert len(found.id) <= 40

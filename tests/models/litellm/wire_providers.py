@@ -37,7 +37,7 @@ class Provider:
     def at(self, server: Server, **options: Any) -> LiteLLMModel:
         key = {} if self.name == "ollama" else {"api_key": KEY}
         return LiteLLMModel(
-            MODELS[self.name], **{"api_base": server.api_base(self.name), "timeout": 5.0, **key, **options}
+            MODELS[self.name], **{"api_base": server.api_base(self.name), "timeout": 60.0, **key, **options}
         )
 
     def at_home(self, **options: Any) -> LiteLLMModel:
