@@ -98,7 +98,8 @@ class Execution:
         """Return the outcome of a piece of work; raise DBOS's error for a run that was stopped."""
         self.active[workflow] = None
         try:
-            outcome = await self._attempt(workflow, work)
+            with ExitStack() as chance:
+                outcome = await self._attempt(workflow, work, chance)
         finally:
             del self.active[workflow]
             is_stopped = workflow in self._stopped
@@ -110,11 +111,7 @@ class Execution:
             raise import_module("dbos").error.DBOSWorkflowCancelledError(f"run {work.run} was cancelled")
         return {**outcome, "worker": self.worker}
 
-    async def _attempt(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
-        with ExitStack() as chance:
-            return await self._run_until_ended(workflow, work, chance)
-
-    async def _run_until_ended(self, workflow: str, work: QueuedRun, chance: ExitStack) -> dict[str, Any]:
+    async def _attempt(self, workflow: str, work: QueuedRun, chance: ExitStack) -> dict[str, Any]:
         """Run until there is an outcome: waits for the conversation and for the database are not attempts."""
         reason = "its worker died"
         wait = MIN_WAIT
