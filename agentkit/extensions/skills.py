@@ -10,14 +10,13 @@ import os
 import posixpath
 import re
 import unicodedata
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-
-from loguru import logger
 
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, ToolError, suggest
@@ -29,12 +28,15 @@ from ..tools.lock import LOCK_VERSION, compare_digests, format_lock, read_lock
 MAX_SKILLS = 200
 MAX_SKILL_FILES = 1_000
 MAX_SKILL_FILE_BYTES = 10_000_000
+MAX_SKILL_CHARS = 100_000
 MAX_SKILL_NAME_CHARS = 64
 MAX_SKILL_DESCRIPTION_CHARS = 1_024
 FilePath: TypeAlias = str | os.PathLike[str]
 _BODY = "SKILL.md"
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|$)", re.DOTALL)
+_FIELD = re.compile(r"^(name|description):[ \t]+(.+)$", re.MULTILINE)
 _NAME = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_NAME_RULE = f"Write at most {MAX_SKILL_NAME_CHARS} lowercase letters, digits and single hyphens."
 _HEAD = "Skills are instructions for tasks. Where one fits, read it with load_skill before you begin:"
 
 
@@ -81,13 +83,13 @@ class Skills(Extension):
         if lock or (lock is None and self.lock_path.exists()):
             locked = _read_lock(self.lock_path)
             for left_out in self._found.keys() - locked.keys():
-                logger.warning("The skill {!r} is left out: it is not in the lock {}", left_out, self.lock_path)
+                warnings.warn(f"the skill {left_out!r} is left out: it is not in {self.lock_path}", stacklevel=2)
             self.skills = {
                 name: replace(skill, description=locked[name]["description"], locked=locked[name]["files"])
                 for name, skill in self._found.items()
                 if name in locked
             }
-        self.tools = [JsonTool(self.load_skill, effect="read", trust="trusted")]
+        self.tools = [JsonTool(self.load_skill, effect="read", trust="trusted", max_result=MAX_SKILL_CHARS)]
 
     def instruction(self, context: RunContext[Any]) -> str:  # noqa: ARG002
         """Return the names and descriptions of the skills."""
@@ -134,9 +136,9 @@ class Skills(Extension):
         Raises:
             DefinitionError: The lock does not exist, or cannot be read.
         """
-        old = _read_lock(Path(file or self.lock_path))
-        new = self._describe()
-        pairs = [(name, *(lock.get(name, {"files": {}})["files"] for lock in (old, new))) for name in {**old, **new}]
+        locks = (_read_lock(Path(file or self.lock_path)), self._describe())
+        names = locks[0].keys() | locks[1].keys()
+        pairs = [(name, *(lock.get(name, {"files": {}})["files"] for lock in locks)) for name in names]
         return sorted(f"{name}: {change}" for name, before, after in pairs for change in compare_digests(before, after))
 
     def _describe(self) -> dict[str, Any]:
@@ -162,8 +164,9 @@ def _find_skills(given: Path) -> Iterator[Skill]:
 
 
 def _read_skill(folder: Path) -> Skill:
-    """Return the skill of a folder, whose frontmatter must be as the public format has it."""
+    """Return the skill of a folder; a fault of its frontmatter, with which other agents load it, is a warning."""
     place = folder / _BODY
+    faults = []
     if _BODY not in _list_files(folder):
         raise DefinitionError(f"Skills: {folder} has no file {_BODY}. Write it, or move the folder away.")
     try:
@@ -176,20 +179,23 @@ def _read_skill(folder: Path) -> Skill:
     try:
         fields = yaml.load(head, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise DefinitionError(f"{place}: the frontmatter is no YAML: {error}. Quote a text with a colon.") from error
-    for field in ("name", "description"):
-        if not isinstance(fields, dict) or not isinstance(fields.get(field), str) or not fields[field].strip():
-            raise DefinitionError(f"{place}: the frontmatter has no text {field!r}. Add the line {field}: ...")
-    name = unicodedata.normalize("NFKC", fields["name"].strip())
+        fields = dict(_FIELD.findall(head))
+        faults.append(f"the frontmatter is no YAML: {error}. Quote a text with a colon.")
+    pairs = fields.items() if isinstance(fields, dict) else ()
+    texts = {field: " ".join(text.split()) for field, text in pairs if isinstance(text, str)}
+    if not (description := texts.get("description")):
+        faults.append("the frontmatter has no text 'description'. Add the line description: ...")
+        raise DefinitionError(f"{place}: {' '.join(faults)}")
+    name, folder_name = (unicodedata.normalize("NFKC", text) for text in (texts.get("name", ""), folder.name))
     if len(name) > MAX_SKILL_NAME_CHARS or name != name.lower() or not _NAME.fullmatch(name):
-        rule = f"at most {MAX_SKILL_NAME_CHARS} lowercase letters, digits and single hyphens"
-        raise DefinitionError(f"{place}: the name {name[:80]!r} is wrong. Write {rule}.")
-    if name != unicodedata.normalize("NFKC", folder.name):
-        raise DefinitionError(f"{place}: the name {name!r} must be that of the folder, {folder.name!r}. Rename one.")
-    description = " ".join(fields["description"].split())
-    if len(description) > MAX_SKILL_DESCRIPTION_CHARS:
-        size = f"{len(description)} characters. Write at most {MAX_SKILL_DESCRIPTION_CHARS}"
-        raise DefinitionError(f"{place}: the description has {size}.")
+        faults.append(f"the name {name[:80]!r} is wrong, so that of the folder is used. {_NAME_RULE}")
+        name = folder_name
+    elif name != folder_name:
+        faults.append(f"the name {name!r} is not that of the folder, {folder_name!r}. Rename one.")
+    if (size := len(description)) > MAX_SKILL_DESCRIPTION_CHARS:
+        faults.append(f"the description has {size} characters. Write at most {MAX_SKILL_DESCRIPTION_CHARS}.")
+    for fault in faults:
+        warnings.warn(f"{place}: {fault}", stacklevel=5)
     return Skill(name, description, folder)
 
 

@@ -35,7 +35,7 @@ from .functions import (
 )
 from .generator import PlainJsonSchema, adapt_annotation, take_names
 from .signature import docstring_of, name_of, name_of_callable, read_signature, to_snake_case
-from .walk import JsonSchema, check_references, is_well_formed
+from .walk import JsonSchema, check_references, is_well_formed, modernize
 
 
 class ModelSchema:
@@ -135,6 +135,7 @@ class RawSchema:
                 f"the tool {name!r}: parameters is nested too deeply, more than {MAX_SCHEMA_DEPTH} levels."
             )
         if not is_well_formed(schema):
+            schema = modernize(schema)
             _check_by_metaschema(name, schema)
         if schema["type"] != "object":
             raise DefinitionError(f"the tool {name!r}: parameters must have type 'object', got {schema['type']!r}")
@@ -161,10 +162,10 @@ class RawSchema:
 
 
 def _check_by_metaschema(name: str, schema: JsonSchema) -> None:
-    from jsonschema import Draft202012Validator, SchemaError
+    from jsonschema import Draft202012Validator, FormatChecker, SchemaError
 
     try:
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(schema, FormatChecker(()))  # patterns are not of Python's dialect
     except SchemaError as error:
         raise DefinitionError(
             f"the tool {name!r}: parameters is not a valid JSON Schema at {error.json_path}: {error.message}"

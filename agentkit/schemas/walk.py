@@ -73,6 +73,40 @@ def rebuild(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> J
     return change(copy)
 
 
+def modernize(schema: JsonSchema) -> JsonSchema:
+    """Return a copy of a schema of draft 4, 6 or 7 with the keywords of draft 2020-12.
+
+    A list of `items`, `additionalItems`, `dependencies`, exclusive bounds that are flags, and one example are replaced.
+    A base address (`$id`) inside the schema is left out: references are read from its root.
+
+    Source: https://json-schema.org/draft/2020-12/json-schema-core, appendix G.
+    """
+    return {**rebuild(schema, _modernize), **{key: schema[key] for key in ("$id",) if key in schema}}
+
+
+def _modernize(node: JsonSchema) -> JsonSchema:
+    node.pop("$id", None)
+    rest = node.pop("additionalItems", None)
+    if isinstance(places := node.get("items"), list):
+        del node["items"]
+        if places:
+            node["prefixItems"] = [rebuild(place, _modernize) if isinstance(place, dict) else place for place in places]
+        if rest is not None:
+            node["items"] = rebuild(rest, _modernize) if isinstance(rest, dict) else rest
+    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(node.get(exclusive), bool) and node.pop(exclusive) and bound in node:
+            node[exclusive] = node.pop(bound)
+    if isinstance(needed := node.get("dependencies"), dict):
+        del node["dependencies"]
+        names = {name: value for name, value in needed.items() if isinstance(value, list)}
+        schemas = {name: rebuild(value, _modernize) for name, value in needed.items() if isinstance(value, dict)}
+        node |= {"dependentRequired": names} if names else {}
+        node |= {"dependentSchemas": schemas} if schemas else {}
+    if "examples" in node and not isinstance(node["examples"], list):
+        node["examples"] = [node["examples"]]
+    return node
+
+
 Nodes = list[JsonSchema]
 """Schemas of one place: the schema itself, its references, and its alternatives (anyOf, oneOf, allOf)."""
 

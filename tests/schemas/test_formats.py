@@ -203,8 +203,22 @@ def test_gemini_unrolls_a_recursive_type_to_a_depth():
     assert "$ref" not in json.dumps(rendering.schema)
     assert json.dumps(rendering.schema).count('"kids"') == 3
     assert [loss.moved_to for loss in rendering.losses if loss.keyword == "$ref"] == [
-        "dropped: 3 levels of Tree are shown"
+        "dropped: Tree is followed to depth 3"
     ]
+
+
+def test_a_large_recursive_type_is_followed_less_deeply_for_gemini():
+    """Each level of a type that contains itself 20 times is 20 times as large: three levels would be 8,000 schemas."""
+    node = {"type": "object", "properties": {f"part_{place}": {"$ref": "#/$defs/Node"} for place in range(20)}}
+    tool = JsonTool.from_schema(
+        name="draw",
+        description="Draw.",
+        parameters={"properties": {"node": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}},
+        call=dict,
+    )
+    assert {loss.moved_to for loss in tool.losses("gemini")} == {"dropped: Node is followed to depth 2"}
+    parts = tool.schema("gemini")["parameters"]["properties"]["node"]["properties"]
+    assert parts["part_1"]["properties"]["part_7"] == {"type": "object", "description": "another Node"}
 
 
 def test_gemini_leaves_empty_parameters_out():

@@ -11,13 +11,12 @@ anyOf, allOf, enum and not at the root (langchainjs#9804), Anthropic oneOf, allO
 """
 
 from collections.abc import Callable
-from functools import partial
-from itertools import count
+from functools import cache, partial
 from typing import Any
 
 from ...core.portable import copy_value
 from .. import JsonSchema
-from ..walk import json_type
+from ..walk import PREFIX, iter_children, json_type
 from .declaration import (
     CONDITIONS,
     LISTED,
@@ -273,8 +272,8 @@ def _intersect(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
 
 MAX_RECURSION_LEVELS = 3
 """How many levels of a type that contains itself are shown."""
-MAX_UNROLLED_REFERENCES = 500
-"""How many references are followed in one schema: three levels of many references each grow fast."""
+MAX_UNROLLED_SCHEMAS = 2_000
+"""How many schemas a schema may have with its references followed; else fewer levels are: each multiplies the size."""
 _KEYWORDS_OF_TYPE = {
     "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
     "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -286,29 +285,39 @@ _KEYWORDS_OF_TYPE = {
 
 
 def unroll(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
-    """Return a copy in which references are followed for three levels, and lists of types are an `anyOf`.
+    """Return a copy in which references are followed for up to three levels, and lists of types are an `anyOf`.
 
     Deeper levels are any object (or any value, if the type is not an object); losses are appended to `losses`.
     """
     definitions = schema.get("$defs", {})
-    left = count(MAX_UNROLLED_REFERENCES, -1)
+    root = {key: value for key, value in schema.items() if key != "$defs"}
 
-    def follow(node: JsonSchema, path: str, depth: int = MAX_RECURSION_LEVELS) -> JsonSchema:
+    @cache
+    def count_target(name: str, levels: int) -> int:
+        return count(definitions[name], levels - 1)
+
+    def count(node: JsonSchema, levels: int) -> int:
+        reference = node.get("$ref")
+        target = count_target(reference.removeprefix(PREFIX), levels) if levels and isinstance(reference, str) else 1
+        return target + sum(count(inner, levels) for _, inner in iter_children(node))
+
+    most = next((it for it in range(MAX_RECURSION_LEVELS, 0, -1) if count(root, it) <= MAX_UNROLLED_SCHEMAS), 0)
+
+    def follow(node: JsonSchema, path: str, levels: int = most) -> JsonSchema:
         reference = node.get("$ref")
         if not isinstance(reference, str):
             spread = _split_types(node, path, losses)
-            return map_schemas(spread, path, partial(follow, depth=depth), frozenset({"$defs"}))
+            return map_schemas(spread, path, partial(follow, levels=levels))
         beside = {key: value for key, value in node.items() if key != "$ref"}
-        name = reference.removeprefix("#/$defs/")
+        name = reference.removeprefix(PREFIX)
         target = definitions[name]
-        if depth and next(left) > 0:
-            return follow({**target, **beside}, path, depth - 1)
-        losses.append(Loss(path, "$ref", reference, f"dropped: {MAX_RECURSION_LEVELS} levels of {name} are shown"))
+        if levels:
+            return follow({**target, **beside}, path, levels - 1)
+        losses.append(Loss(path, "$ref", reference, f"dropped: {name} is followed to depth {most}"))
         kind: dict[str, Any] = {"type": "object"} if target.get("type") == "object" else {}
         return {**kind, "description": f"another {name}", **beside}
 
-    whole = follow(schema, ROOT)
-    return {key: value for key, value in whole.items() if key != "$defs"}
+    return follow(root, ROOT)
 
 
 def _split_types(node: JsonSchema, path: str, losses: list[Loss]) -> JsonSchema:

@@ -185,7 +185,7 @@ class OpenApiDocument:
                 built[key] = _to_data(value)
             elif key not in _DROPPED:
                 built[key] = self.build_schema(value, definitions)
-        return _modernize(built)
+        return _write_as_json_schema(built)
 
     def _name_definition(self, reference: str) -> str:
         """Return the last word of a reference, with a number where another reference has the same."""
@@ -204,10 +204,10 @@ def _to_data(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _modernize(schema: JsonSchema) -> JsonSchema:
-    """Return a schema as draft 2020-12 has it, without what only answers have.
+def _write_as_json_schema(schema: JsonSchema) -> JsonSchema:
+    """Return a schema of OpenAPI as JSON Schema has it, without what only answers have.
 
-    OpenAPI 3.0 has `nullable`, exclusive bounds as flags, and one `example`; Swagger 2.0 the type `file`.
+    OpenAPI 3.0 has `nullable` and one `example`; Swagger 2.0 the type `file`.
     """
     properties = schema.get("properties")
     if isinstance(properties, dict):
@@ -226,11 +226,6 @@ def _modernize(schema: JsonSchema) -> JsonSchema:
                 schema["enum"] = [*schema["enum"], None]
         elif schema:
             schema = {"anyOf": [schema, {"type": "null"}]}
-    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(schema.get(exclusive), bool):
-            is_exclusive = schema.pop(exclusive)
-            if is_exclusive and bound in schema:
-                schema[exclusive] = schema.pop(bound)
     if "example" in schema and not isinstance(schema["example"], Mapping | list):
         schema["examples"] = [schema.pop("example")]
     return schema
