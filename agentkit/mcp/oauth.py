@@ -148,7 +148,10 @@ class StoredLogin:
 
 
 class _CheckedLogin(OAuthClientProvider):
-    """The SDK's login, which asks no address inside the network of this program that a server outside names."""
+    """The SDK's login, which asks no address inside the network of this program that a server outside names.
+
+    A token that the server refuses is renewed once, as if it had expired: clocks differ, and servers forget.
+    """
 
     _server: "LoginServer | None" = None
 
@@ -158,16 +161,28 @@ class _CheckedLogin(OAuthClientProvider):
         if self._server is None:
             self._server = await asyncio.to_thread(LoginServer.look_up, self.context.server_url)
         flow = super().async_auth_flow(request)
+        renewed = False
         try:
             outgoing = await flow.__anext__()
             while True:
                 response = yield await asyncio.to_thread(self._server.pin, outgoing)
                 response.request = outgoing
-                outgoing = await flow.asend(response)
+                if response.status_code == 401 and not renewed and outgoing is request and self._can_renew:
+                    renewed = True
+                    self.context.token_expiry_time = 1.0
+                    await flow.aclose()
+                    flow = super().async_auth_flow(request)
+                    outgoing = await flow.__anext__()
+                else:
+                    outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
+
+    @property
+    def _can_renew(self) -> bool:
+        return self.context.is_token_valid() and self.context.can_refresh_token()
 
 
 @dataclass(frozen=True)
