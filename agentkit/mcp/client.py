@@ -94,8 +94,9 @@ class MCPServer:
         trust: "trusted": the server's hints decide the effects of its tools, and its results are shown as they are.
             Otherwise its results are data that anyone may have written, and its hints can only make things stricter.
         effects: Effects of tools by patterns of their names, `{"delete_*": "danger"}`; they overrule the hints.
-        tools: Patterns of the names of the tools that are offered, `["read_*", "search"]`; default: all.  They decide
-            about `read_resource` too, which reads the resources of the server.
+        tools: Patterns of the names of the tools that are offered, `["read_*", "search"]`, or after "!" of those that
+            are not, `["*", "!delete_*"]`; default: all.  They decide about `read_resource` too, which reads the
+            resources of the server.
         timeout: Seconds until the server must be open.
         roots: Folders that the server should work in, for one that asks.
         sampling: True: the server may ask the run's model, with messages of its own, 20,000 tokens in each call; or

@@ -206,12 +206,18 @@ class _StderrPipe:
 
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
-_INPUT = re.compile(r"\$\{input:\w+\}")
+_INPUT = re.compile(r"\$\{input:[^}]+\}")
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[\]}])')
 _RUNNERS = frozenset({"uvx", "npx", "uv", "node", "python", "python3", "docker", "bunx", "deno", "pipx", "run"})
 """Words of a command that do not name the server."""
 _KEYWORDS = ("env", "cwd", "url", "headers", "auth", "prefix", "trust", "effects", "tools", "timeout")
-_KEYS = (*_KEYWORDS, "command", "args", "disabled", "type", "transport")
-_TRANSPORTS = ("stdio", "http", "sse", "streamable-http", "streamable_http", "streamableHttp")
+_ADDRESSES = ("url", "serverUrl", "httpUrl")
+_OFFERED = ("tools", "enabledTools", "includeTools")
+_LEFT_OUT = ("disabledTools", "excludeTools")
+_KEYS = (*_KEYWORDS, *_ADDRESSES, *_OFFERED, *_LEFT_OUT, "command", "args", "disabled", "enabled", "type", "transport")
+"""The keys of an entry, with those of other programs that mean the same."""
+_TRANSPORTS = ("stdio", "local", "http", "sse", "streamable-http", "streamable_http", "streamableHttp")
 
 
 def make_endpoint(
@@ -282,27 +288,45 @@ def read_config(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """
     place = os.fspath(path)
     data = read_json(path)
-    servers = data.get("mcpServers", data.get("servers")) if isinstance(data, dict) else None
-    if not isinstance(servers, dict):
+    servers = data.get("mcpServers", data.get("servers", data)) if isinstance(data, dict) else None
+    if not isinstance(servers, dict) or (servers is data and not (data and all(map(_is_entry, data.values())))):
         raise DefinitionError(f'{place}: expected {{"mcpServers": {{"name": {{"command": "...", "args": [...]}}}}}}.')
+    workspace = Path(path).resolve().parent
+    if workspace.name.startswith("."):  # .vscode, .cursor
+        workspace = workspace.parent
+    folders = {"workspaceFolder": str(workspace), "userHome": str(Path.home())}
     for name, entry in servers.items():
         if not isinstance(entry, dict):
             raise DefinitionError(f"{place}: {name!r} must be an object, got {entry!r:.80}.")
-        if not entry.get("disabled"):
-            yield _to_keywords(name, entry, f"{place}: {name!r}")
+        if not entry.get("disabled") and entry.get("enabled", True):
+            yield _to_keywords(name, entry, f"{place}: {name!r}", folders)
+
+
+def _is_entry(value: Any) -> bool:
+    return isinstance(value, dict) and not value.keys().isdisjoint(("command", *_ADDRESSES))
 
 
 def read_json(path: str | os.PathLike[str], remedy: str = "") -> Any:
-    """Return the data in a file; raise `DefinitionError`, with `remedy` at its end, if that is not JSON."""
+    """Return the data in a file of JSON, which may have comments and last commas as editors write them.
+
+    Raises:
+        DefinitionError: The file is no JSON; `remedy` stands at the end.
+    """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        text = Path(path).read_text(encoding="utf-8-sig")
+        try:
+            return json.loads(text)
+        except ValueError:
+            with suppress(ValueError):
+                return json.loads(_LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)))
+            raise
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DefinitionError(f"{os.fspath(path)}: cannot be read as JSON: {reason}. {remedy}".rstrip()) from error
 
 
-def _to_keywords(name: str, entry: dict[str, Any], place: str) -> dict[str, Any]:
-    for key in sorted(entry.keys() - set(_KEYS)):
+def _to_keywords(name: str, entry: dict[str, Any], place: str, folders: Mapping[str, str]) -> dict[str, Any]:
+    for key in sorted(key for key in entry.keys() - set(_KEYS) if entry[key]):
         hint = suggest(key, _KEYS) or f"Keys: {', '.join(sorted(_KEYS))}."
         warnings.warn(f"{place}: the key {key!r} is ignored. {hint}", stacklevel=2)
     transport = entry.get("type", entry.get("transport", "stdio"))
@@ -310,20 +334,29 @@ def _to_keywords(name: str, entry: dict[str, Any], place: str) -> dict[str, Any]
         raise DefinitionError(
             f"{place}: the transport {transport!r:.40} is not supported. Use a command, or the URL of streamable HTTP."
         )
-    given = _expand(entry, place)
+    known = {**os.environ, **folders}
+    env = _expand(entry.get("env"), place, known)
+    known |= {key: text for key, text in env.items() if isinstance(text, str)} if isinstance(env, dict) else {}
+    given = {**_expand({key: value for key, value in entry.items() if key != "env"}, place, known), "env": env}
     arguments = given.get("args", [])
     if not isinstance(arguments, list) or not isinstance(given.get("command", ""), str):
         raise DefinitionError(f"{place}: command must be a text and args a list of texts.")
     command = [given["command"], *map(str, arguments)] if "command" in given else None
-    return {"name": name, "command": command, **{key: given[key] for key in _KEYWORDS if key in given}}
+    url = next((given[key] for key in _ADDRESSES if key in given), None)
+    tools = next((given[key] for key in _OFFERED if key in given), ["*"])
+    left_out = next((given[key] for key in _LEFT_OUT if key in given), None)
+    if isinstance(left_out, list) and isinstance(tools, list):
+        tools = [*tools, *(f"!{pattern}" for pattern in left_out)]
+    keywords = {key: given[key] for key in _KEYWORDS if key in given}
+    return {**keywords, "name": name, "command": command, "url": url, "tools": tools}
 
 
-def _expand(value: Any, place: str) -> Any:
-    """Return JSON data with environment variables in the place of `${NAME}` and `${NAME:-default}`."""
+def _expand(value: Any, place: str, known: Mapping[str, str]) -> Any:
+    """Return JSON data with the variables that are known in the place of `${NAME}` and `${NAME:-default}`."""
 
     def find(match: re.Match[str]) -> str:
         name, default = match.groups()
-        found = os.environ.get(name, default)
+        found = known.get(name, default)
         if found is None:
             raise DefinitionError(
                 f"{place}: the environment variable {name!r} is not set. Set it, or write ${{{name}:-default}}."
@@ -337,8 +370,8 @@ def _expand(value: Any, place: str) -> Any:
             )
         return _VARIABLE.sub(find, value)
     if isinstance(value, dict):
-        return {key: _expand(entry, place) for key, entry in value.items()}
-    return [_expand(entry, place) for entry in value] if isinstance(value, list) else value
+        return {key: _expand(entry, place, known) for key, entry in value.items()}
+    return [_expand(entry, place, known) for entry in value] if isinstance(value, list) else value
 
 
 def _check_texts(what: str, given: Any) -> dict[str, str]:

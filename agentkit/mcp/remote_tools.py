@@ -70,7 +70,8 @@ class RemoteTools:
         trust: "trusted" to believe the server's hints, and to show its results as they are.
         effects: Effects by patterns of the server's names; the first pattern that fits takes precedence.
         locked: The tools as a person reviewed them; None without a lock.
-        offered: Patterns of the server's names; a tool that none fits is not offered.
+        offered: Patterns of the server's names; a tool that none fits is not offered, nor one that fits a pattern after
+            "!".
     """
 
     def __init__(
@@ -113,7 +114,10 @@ class RemoteTools:
 
     def offers(self, name: str) -> bool:
         """Return whether a tool with this name of the server's is wanted."""
-        return any(fnmatchcase(name, pattern) for pattern in self._offered)
+        left_out = [pattern[1:] for pattern in self._offered if pattern.startswith("!")]
+        return any(fnmatchcase(name, pattern) for pattern in self._offered) and not any(
+            fnmatchcase(name, pattern) for pattern in left_out
+        )
 
     def _find_fault(self, tool: types.Tool) -> str:
         """Return why a tool is not offered; "" if it is."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
-from servers import ANSWER, contents, inside, make_calls, scripted, wait_until_nothing_is_left
+from servers import ANSWER, SCRIPT, contents, inside, make_calls, scripted, wait_until_nothing_is_left
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunError
 from agentkit.core.messages import Label
@@ -376,12 +378,83 @@ def test_keys_of_other_programs_cause_a_warning_and_the_server_is_used(tmp_path,
     assert "Did you mean 'trust'?" in texts[2]
 
 
+def read_one(path, text):
+    """Return the only server of a file with this text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    (server,) = MCPServer.from_config(path)
+    return server
+
+
+def test_a_file_may_have_comments_and_last_commas_as_editors_write_them(tmp_path):
+    text = r"""{
+        // the servers, "all" of them
+        "servers": {
+            "a": {"type": "stdio", "command": "x", "args": ["http://y/*", "a\\",  // "b", */
+                "c\"//,]",], /* "no": 1,
+            */ "disabled": false,},
+        },
+        "inputs": [],
+    }"""
+    assert read_one(tmp_path / "mcp.json", text).endpoint.words == ("x", "http://y/*", "a\\", 'c"//,]')
+
+
+def test_a_file_may_have_servers_alone(tmp_path):
+    assert read_one(tmp_path / ".mcp.json", '{"look": {"command": "npx", "args": ["look"]}}').name == "look"
+
+
+@pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
+def test_an_address_may_have_the_names_of_other_programs(tmp_path, key):
+    server = read_one(tmp_path / "mcp.json", json.dumps({"mcpServers": {"a": {key: "https://x/mcp"}}}))
+    assert server.endpoint.url == "https://x/mcp"
+
+
+def test_tools_that_another_program_leaves_out_are_left_out(tmp_path):
+    path = tmp_path / "mcp.json"
+    entry = {"command": sys.executable, "args": [str(SCRIPT), "Scripted"]}
+    for keys, names in (
+        ({}, ["echo", "env", "add"]),
+        ({"disabledTools": ["add"]}, ["echo", "env"]),
+        ({"excludeTools": ["e*"], "includeTools": ["*"]}, ["add"]),
+        ({"enabledTools": ["env"], "autoApprove": []}, ["env"]),
+        ({"tools": ["*", "!env"]}, ["echo", "add"]),
+    ):
+        with read_one(path, json.dumps({"mcpServers": {"a": {**entry, **keys}}})) as server:
+            assert [*server.tools] == names
+    path.write_text(json.dumps({"mcpServers": {"a": {**entry, "enabled": False}}}))
+    assert MCPServer.from_config(path) == []
+
+
+def test_variables_are_those_of_the_entry_the_folder_and_the_process(tmp_path, monkeypatch):
+    """Programs like `mcp-remote` are given their secret in `env`, and `${NAME}` in `args`."""
+    monkeypatch.setenv("TOKEN", "of the process")
+    entry = {
+        "command": "${workspaceFolder}/run",
+        "args": ["--header", "Authorization: ${HEADER}", "${TOKEN}"],
+        "env": {"HEADER": "Bearer ${env:TOKEN}"},
+        "cwd": "${userHome}",
+    }
+    for place in (tmp_path / "mcp.json", tmp_path / ".vscode" / "mcp.json"):
+        endpoint = read_one(place, json.dumps({"servers": {"a": entry}})).endpoint
+        assert endpoint.words == (
+            f"{tmp_path}/run",
+            "--header",
+            "Authorization: Bearer of the process",
+            "of the process",
+        )
+        assert endpoint.cwd == str(Path.home())
+
+
 def test_a_file_that_makes_no_sense_is_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("NOWHERE", raising=False)
     path = tmp_path / "mcp.json"
     cases = [
         ("{", "cannot be read as JSON"),
+        ('{"mcpServers": {"a": {"command": "x"}}, /* no end', "cannot be read as JSON: Expecting property name"),
         ("[]", "expected"),
+        ("{}", "expected"),
+        ('{"tools": [{"command": "x"}]}', "expected"),
+        ('{"a": {"command": "x"}, "version": 1}', "expected"),
         ('{"mcpServers": {"a": 1}}', "must be an object"),
         ('{"mcpServers": {"a": {"url": "https://x", "type": "ws"}}}', "the transport 'ws' is not supported"),
         ('{"mcpServers": {"a": {"command": "x", "tools": "y"}}}', "tools must be a list of name patterns"),
