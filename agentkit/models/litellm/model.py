@@ -177,7 +177,7 @@ _ANNOUNCEMENTS = {
 }
 """How the last sentence of a text announces a further step, by language."""
 _ANNOUNCING = re.compile(
-    rf"(?:[:：…]|\.\.\.)$|(?:^|[.!?。！？\n]\s*)(?:{'|'.join(_ANNOUNCEMENTS.values())})", re.IGNORECASE
+    rf"(?:[:：…]|\.\.\.)$|(?:^|[.!?。！？\n])[^\S\n]*+(?:{'|'.join(_ANNOUNCEMENTS.values())})", re.IGNORECASE
 )
 _MAX_ANNOUNCING_CHARS = 400
 """The characters at the end of a text that are read for it."""
