@@ -410,15 +410,32 @@ class Session:
         self.handed = []
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the session as a JSON object; its messages are the session's own, so copy it before changing it."""
+        """Return the session as a JSON object; its messages are the session's own, so copy it before changing it.
+
+        Calls that an interrupted run of a journal had begun get their recorded outcomes, because they would run again.
+        """
+        messages, cut = self._close_begun()
         return {
             "format": FORMAT,
             "version": SESSION_VERSION,
-            "messages": [*self.messages],
+            "messages": messages,
             "usage": self.usage.as_dict(),
-            "cut": self.cut.as_dict(),
+            "cut": cut.as_dict(),
             **self.state(),
         }
+
+    def _close_begun(self) -> tuple[list[Message], TruncatedResults]:
+        """Return the messages, with results of the calls that an interrupted run had begun, and the texts."""
+        messages = [*self.messages]
+        kept = self.journaled
+        calls = [call for call in pending_calls(messages) if call.id in kept.begun] if kept else []
+        if kept is None or not calls:
+            return messages, self.cut
+        cut = TruncatedResults.from_dict(self.cut.as_dict())
+        handles = Handles(cut, messages)
+        messages += [_close_call(call, kept.begun[call.id], handles, is_hiding=kept.is_hiding) for call in calls]
+        sort_results(messages)
+        return messages, cut
 
     def state(self) -> dict[str, Any]:
         """Return what a run leaves unfinished and what tools and extensions keep, as JSON data."""
@@ -466,8 +483,9 @@ class Session:
         new arguments when the session continues.  Raises `RunError` for a message that is not JSON serialisable.
         """
         try:
-            messages = (MessageWritten(place, write_json(message)) for place, message in enumerate(self.messages))
-            texts = (TextStored(key, write_json(text)) for key, text in self.cut.as_dict().items())
+            closed, cut = self._close_begun()
+            messages = (MessageWritten(place, write_json(message)) for place, message in enumerate(closed))
+            texts = (TextStored(key, write_json(text)) for key, text in cut.as_dict().items())
             state = StateWritten(write_json(self.state()))
             write_lines(path, lines_of([begin_file(self.usage), *messages, *texts, state]))
         except (TypeError, ValueError, RecursionError) as error:
@@ -537,7 +555,7 @@ def conversation_in(session: Session, place: Place | Journal) -> JournaledConver
             f"journal={show_place(journal.path)!r}: the session {old.name!r} is in {show_place(old.journal.path)!r}. "
             "Leave journal= out."
         )
-    return JournaledConversation(journal)
+    return JournaledConversation(journal, begun={} if old is None else old.begun)
 
 
 @contextmanager

@@ -52,6 +52,7 @@ from .run_info import (
     find_entry,
     find_run,
     inner_runs,
+    is_hiding,
     list_runs,
     read_run_records,
     state_of,
@@ -121,6 +122,7 @@ def open_named(journal: Journal, name: str) -> Opened:
             records = read_run_records(store, unfinished[0])
             kept.run = records.entry.id
             kept.begun = begun_calls(store, records, kept.written)
+            kept.is_hiding = is_hiding(records)
             state["usage"] = (kept.base + usage_of(store, records)).as_dict()
         return kept, state
 
@@ -166,6 +168,7 @@ def _read_run(store: Store, journal: Journal, name: str) -> Opened:
     else:
         kept.run = run.id
         kept.begun = begun_calls(store, records, messages)
+        kept.is_hiding = is_hiding(records)
     kept.base = usage_before(store, run.conversation, records.entry)
     return kept, {**state, "usage": (kept.base + run.usage).as_dict()}
 

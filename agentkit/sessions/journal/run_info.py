@@ -487,6 +487,12 @@ def decode_setup(text: str | None) -> Setup | None:
     return Setup(*json.loads(text)) if text else None
 
 
+def is_hiding(run: RunRecords) -> bool:
+    """Return whether the agent that began a run hides untrusted results."""
+    setup = decode_setup(run.setup)
+    return setup is not None and setup.is_hiding
+
+
 def schemas_of(tools: ToolRegistry) -> dict[str, Any]:
     """Return the plain schemas of tools by name, that of the answer included."""
     answer = {} if tools.answer is None else {tools.answer.name: tools.answer.schema("json")}

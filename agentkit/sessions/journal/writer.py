@@ -82,6 +82,8 @@ class JournaledConversation:
     run: str = ""
     begun: Mapping[str, RecordedOutcome | None] = field(default_factory=dict, repr=False)
     """The pending calls that the unfinished run has begun, in any process, with the outcomes that are recorded."""
+    is_hiding: bool = False
+    """Whether the agent of the unfinished run hides untrusted results."""
     next_run: str = ""
     """The id that the next run gets; "" for a random one."""
     on_uncertain: Uncertain = None
@@ -256,8 +258,8 @@ class JournalWriter:
         """Begin a run, or without a query continue the unfinished run of the conversation.
 
         Raises:
-            JournalError: Another run has the conversation or has continued it since it was opened, or the run began
-                with other tools or another instruction.
+            JournalError: Another run has the conversation or has continued it since it was opened, the run began
+                with other tools or another instruction, or it has begun calls and is not in the journal any more.
         """
         continues = query is None and bool(self.conversation.run)
         try:
@@ -268,6 +270,8 @@ class JournalWriter:
             if continues and self.conversation.run:
                 self._continue(self._open_store())
             else:
+                if query is None:
+                    self._check_not_begun()
                 self.begin(query or "", model)
         except BaseException:
             self.close()
@@ -314,6 +318,15 @@ class JournalWriter:
             name = f" {conversation.name!r}" if conversation.name else ""
             message = f"the conversation{name} was continued elsewhere since it was opened. Open it again."
             raise ConversationBusy(message)
+
+    def _check_not_begun(self) -> None:
+        """Raise `JournalError` if a new run would repeat calls that another one has begun."""
+        if begun := [call.name for call in pending_calls(self.messages) if call.id in self.conversation.begun]:
+            raise JournalError(
+                "the unfinished run of the session cannot be continued: it is not in this journal any more, or the "
+                f"messages of the session were changed. Calls that had begun would be repeated: {', '.join(begun)}. "
+                "Give a query, which continues with their recorded outcomes: agent(query, session=session)"
+            )
 
     def begin(self, query: str, model: str) -> None:
         """Add the record of a new run."""

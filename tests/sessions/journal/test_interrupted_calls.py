@@ -7,10 +7,10 @@ import pytest
 from journaled_runs import agent_of, resume, stop_run
 from stores import change_rows, in_databases, patch_append
 
-from agentkit import Limits, Paused, RunError, Session, ToolError, tool
+from agentkit import JsonAgent, Limits, Paused, RunError, Session, ToolError, tool
 from agentkit.engine.history import check_history
-from agentkit.journal import Journal, JournalError, runs
-from agentkit.testing import answer, call, calls
+from agentkit.journal import Journal, JournalError, delete, runs
+from agentkit.testing import ScriptedModel, answer, call, calls
 
 
 class TestCallsUnderWay:
@@ -204,6 +204,83 @@ class TestCallsUnderWay:
         assert texts[0].endswith("it is not known whether it had an effect.")
         assert texts[1].startswith("Not run: the call waited")
         assert made == ["Ada"]
+
+
+class TestCallsUnderWayElsewhere:
+    """The calls of an interrupted run whose session continues where that run cannot."""
+
+    stop_in_second = TestCallsUnderWay.stop_in_second
+
+    def opened(self, world, path):
+        made, act, run_id = self.stop_in_second(world, path, "write")
+        return made, act, Session.resumed(run_id, path)
+
+    def change(self, session, path):
+        session.messages[1] = {"role": "user", "content": "Go on"}
+
+    def delete(self, session, path):
+        delete(session.journaled.run, store=path)
+
+    @pytest.mark.parametrize("end", [change, delete])
+    def test_a_run_that_is_not_in_the_journal_any_more_repeats_no_call(self, world, path, end):
+        made, act, session = self.opened(world, path)
+        end(self, session, path)
+        agent = agent_of(path, answer("ok"), tools=[act], sequential=True)
+        with pytest.raises(JournalError, match="would be repeated: act, act"):
+            world.run(agent, None, session=session)
+        result = world.run(agent, "What happened?", session=session)
+        assert made == ["first", "second"]
+        shown = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert shown[0] == "first done"
+        assert "it is not known whether it had an effect" in shown[1]
+
+    def test_nor_does_one_that_is_to_be_continued_in_another_journal(self, world, path, new_journal):
+        made, act, session = self.opened(world, path)
+        agent = agent_of(new_journal(), answer("ok"), tools=[act], sequential=True)
+        with pytest.raises(JournalError, match="it is not in this journal any more"):
+            world.run(agent, None, session=session)
+        world.run(agent, "What happened?", session=session)
+        assert made == ["first", "second"]
+
+    @pytest.mark.parametrize("how", ["save", "as_dict"])
+    def test_nor_does_a_saved_session(self, world, path, tmp_path, how):
+        made, act, session = self.opened(world, path)
+        before = [*session.messages]
+        if how == "save":
+            session.save(tmp_path / "session.json")
+            copy = Session.load(tmp_path / "session.json")
+        else:
+            copy = Session.from_dict(session.as_dict())
+        assert session.messages == before
+        agent = JsonAgent(act, model=ScriptedModel(answer("ok")), sequential=True)
+        result = world.run(agent, None, session=copy)
+        assert made == ["first", "second", "third"]
+        shown = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert shown[0] == "first done"
+        assert "it is not known whether it had an effect" in shown[1]
+        assert shown[2] == "third done"
+
+    @pytest.mark.parametrize("untrusted", ["hidden", "values"])
+    def test_a_saved_result_is_as_hidden_as_the_agent_wants_it(self, path, tmp_path, untrusted):
+        @tool(effect="write", trust="untrusted")
+        def look() -> str:
+            """Looks."""
+            return "a note of others"
+
+        @tool(effect="write")
+        def act() -> str:
+            """Acts."""
+            raise KeyboardInterrupt
+
+        settings = {"tools": [look, act], "sequential": True, "untrusted": untrusted}
+        with pytest.raises(KeyboardInterrupt):
+            agent_of(path, calls(call("look"), call("act")), **settings).run("Go")
+        session = Session.resumed(runs(path)[0].id, path)
+        session.save(tmp_path / "session.json")
+        copy = Session.load(tmp_path / "session.json")
+        is_shown = "a note of others" in copy.messages[3]["content"]
+        assert is_shown == (untrusted == "values")
+        assert session.cut.as_dict() == {}
 
 
 class TestFinishedCalls:
