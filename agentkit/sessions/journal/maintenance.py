@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -54,6 +54,7 @@ from .run_info import (
     inner_runs,
     is_hiding,
     list_runs,
+    read_records_of,
     read_run_records,
     state_of,
     subtract_usage,
@@ -181,7 +182,7 @@ def usage_before(store: Store, key: int, run: RunEntry | None) -> Usage:
     """Return the usage of the runs of a conversation before `run`, or for None of all."""
     others = store.runs(RunFilter(conversations=[key]))
     before = [other for other in others if run is None or other.number < run.number]
-    return sum((usage_of(store, read_run_records(store, other)) for other in before), Usage())
+    return sum((usage_of(store, records) for records in read_records_of(store, before)), Usage())
 
 
 def end_of_run(store: Store, run: RunEntry) -> int | None:
@@ -593,12 +594,10 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
     count = 0
     with opened_store(store, must_exist=True) as opened, _opened_clean_ups(opened) as beside:
         end = time.time() - days * SECONDS_PER_DAY
-        for run in list_runs(opened, RunFilter(before=end)):
-            if run.seen >= end or run.state in ("running", "damaged"):
-                continue
-            with suppress(ConversationBusy):  # it has just been resumed
-                _delete_run(opened, find_entry(opened, run.id), beside)
-                count += 1
+        listed = list_runs(opened, RunFilter(before=end))
+        old = [run.id for run in listed if run.seen < end and run.state not in ("running", "damaged")]
+        for start in range(0, len(old), RUNS_PER_QUERY):
+            count += _delete_idle(opened, old[start : start + RUNS_PER_QUERY], end, beside)
         for door in beside:
             door.empty_others(end)
         if count:
@@ -633,6 +632,28 @@ def _opened_clean_ups(store: Store) -> Iterator[list[CleanUp]]:
     finally:
         for door in opened:
             door.close()
+
+
+def _delete_idle(store: Store, ids: Sequence[str], end: float, beside: Sequence[CleanUp]) -> int:
+    """Delete those of the runs together that have still written nothing since `end`; return their number.
+
+    One of them may have been resumed since they were listed, or was deleted.
+    """
+    with ExitStack() as leases:
+        free = dict[str, RunEntry]()
+        taken = set[int]()
+        for run in store.runs(RunFilter(ids=ids)):
+            with suppress(ConversationBusy):
+                if run.conversation not in taken:
+                    leases.callback(store.take(run.conversation, f"run {run.id}").release)
+                    taken.add(run.conversation)
+                free[run.id] = run
+        listed = list_runs(store, RunFilter(ids=[*free]), checked=False) if free else []
+        idle = [free[run.id] for run in listed if run.seen < end and run.state != "damaged"]
+        found = [run for run in idle if all(door.empty(run.id) for door in beside)]
+        if found:
+            store.remove([inner for run in found for inner in with_inner_runs(store, run)])
+        return len(found)
 
 
 def _delete_run(store: Store, run: RunEntry, beside: Sequence[CleanUp]) -> None:
@@ -710,11 +731,12 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
             raise damage_error(opened, stored.damage)
         messages = stored.messages
         shown = []
-        for entry in sorted(opened.runs(RunFilter(conversations=[key])), key=lambda run: run.begun):
-            records = read_run_records(opened, entry)
-            own = messages[: end_of_run(opened, entry)]
+        entries = sorted(opened.runs(RunFilter(conversations=[key])), key=lambda run: run.begun)
+        for records in read_records_of(opened, entries):
+            own = messages[: end_of_run(opened, records.entry)]
             info = to_run_info(opened, records)
-            shown.append(JournaledRun(info, own, _read_trace(opened, records, info, entry.begun, own).as_dict()))
+            trace = _read_trace(opened, records, info, records.entry.begun, own)
+            shown.append(JournaledRun(info, own, trace.as_dict()))
         return shown
 
 
@@ -786,9 +808,10 @@ def find_problems(store: Place) -> list[str]:
     """Return a line for each problem of a journal: damage that SQLite finds, and runs that cannot be read."""
     with opened_store(store, must_exist=True) as opened:
         found = opened.find_damage()
+        sound = set[int]()
         for run in runs(store):
             try:
-                _read_parts(opened, run)
+                _read_parts(opened, run, sound)
             except JournalError as error:
                 found.append(f"run {run.id}: {error}")
     return found
@@ -803,10 +826,11 @@ def salvage(store: Place, target: Place) -> int:
     if isinstance(target, str | os.PathLike) and not is_url(target) and Path(target).exists():
         raise JournalError(f"{show_place(target)!r} exists. Name a new file.")
     saved = 0
+    sound = set[int]()
     with opened_store(store, must_exist=True) as old, opened_store(target) as new:
         for run in reversed(runs(store)):  # the oldest first
             with suppress(JournalError):  # a damaged run does not keep the others from being copied
-                parts = _read_parts(old, run)
+                parts = _read_parts(old, run, sound)
                 of = {part.id: part.conversation for part in parts}
                 read = old.records(*parts, *{*of.values()})
                 split = ([*one.split(of[one.run])] if isinstance(one, Step) else [one] for one in read)
@@ -820,19 +844,23 @@ def salvage(store: Place, target: Place) -> int:
     return saved
 
 
-def _read_parts(store: Store, run: RunInfo) -> list[RunEntry]:
-    """Return a run and those inside it; raise `JournalError` if one of them, or its conversation, is damaged."""
+def _read_parts(store: Store, run: RunInfo, sound: set[int]) -> list[RunEntry]:
+    """Return a run and those inside it; raise `JournalError` if one of them, or its conversation, is damaged.
+
+    The conversations in `sound` were read before; those that are read now are added.
+    """
     if run.state == "damaged":
         raise JournalError(run.error)
     with reading(store, f"run {run.id}"):
         parts = [*with_inner_runs(store, find_entry(store, run.id))]
         for part in parts[1:]:
             to_run_info(store, read_run_records(store, part))
-        keys = {part.conversation for part in parts}
-        stored = fold(store.records(*keys, kinds=(MessageWritten, TextStored)))
+        keys = {part.conversation for part in parts} - sound
+        stored = fold(store.records(*keys, kinds=(MessageWritten, TextStored)) if keys else ())
         for conversation in map(stored.conversation, keys):
             if conversation.damage:
                 raise damage_error(store, conversation.damage)
             decode_all(conversation.bodies)
             conversation.read_texts()
+        sound |= keys
     return parts

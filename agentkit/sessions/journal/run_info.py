@@ -75,10 +75,18 @@ class RunRecords:
 
 def read_run_records(store: Store, run: str | RunEntry) -> RunRecords:
     """Return a run whose id is known; raise `LookupError` for an unknown one."""
-    entry = store.runs(RunFilter(ids=[run]))[0] if isinstance(run, str) else run
-    stored = fold(store.records(entry, kinds=(RunBegun, StepBegun, StepEnded)))
-    steps = sorted(stored.steps[entry.id].values(), key=lambda step: step.begun)
-    return RunRecords(entry, stored.setups.get(entry.id), steps)
+    (records,) = read_records_of(store, [store.runs(RunFilter(ids=[run]))[0] if isinstance(run, str) else run])
+    return records
+
+
+def read_records_of(store: Store, runs: Sequence[RunEntry]) -> Iterator[RunRecords]:
+    """Yield runs with their setups and steps; a few hundred are read together."""
+    for start in range(0, len(runs), RUNS_PER_QUERY):
+        some = runs[start : start + RUNS_PER_QUERY]
+        stored = fold(store.records(*some, kinds=(RunBegun, StepBegun, StepEnded)))
+        for entry in some:
+            steps = sorted(stored.steps[entry.id].values(), key=lambda step: step.begun)
+            yield RunRecords(entry, stored.setups.get(entry.id), steps)
 
 
 def usage_of(store: Store, run: RunRecords) -> Usage:

@@ -1,17 +1,43 @@
 """Runs of a journal are shown, found, deleted and pruned; what it costs to record them."""
 
+from collections import Counter
+
 import pytest
 from journaled_runs import ADD, add, agent_of, interrupt, resume
 from stores import change_rows, in_databases, patch_append
 
-from agentkit import DefinitionError, JsonAgent, Session, tool
+from agentkit import DefinitionError, JsonAgent, Paused, Session, tool
 from agentkit.core.messages import pending_calls
 from agentkit.journal import Journal, JournalError, delete, prune, runs, show
 from agentkit.sessions.journal.connections import close_idle_stores, opened_store
-from agentkit.sessions.journal.maintenance import delete_conversation
+from agentkit.sessions.journal.maintenance import delete_conversation, find_problems
 from agentkit.sessions.journal.store import ConversationBusy
 from agentkit.sessions.journal.writer import JournaledConversation
+from agentkit.sessions.session import find_conversation
 from agentkit.testing import ScriptedModel, answer, call
+
+
+class Watched:
+    """A store that counts the calls of its methods, and does something before the first lease is taken."""
+
+    def __init__(self, store, before_lease=lambda: None):
+        self.store = store
+        self.before_lease = before_lease
+        self.calls = Counter()
+
+    def __getattr__(self, name):
+        self.calls[name] += 1
+        return getattr(self.store, name)
+
+    def records(self, *of, kinds=()):
+        self.calls["records"] += 1
+        return self.store.records(*of, kinds=kinds)
+
+    def take(self, *of):
+        before_lease = self.before_lease
+        self.before_lease = lambda: None
+        before_lease()
+        return self.store.take(*of)
 
 
 class TestShow:
@@ -137,6 +163,34 @@ class TestRemoval:
         with opened_store(path) as store:
             assert store.read("SELECT count(*) FROM messages") == [(0,)]
 
+    def test_a_run_that_is_resumed_while_others_are_pruned_stays(self, world, path):
+        @tool(effect="danger")
+        def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        agent = agent_of(path, call("pay"), answer("3"), tools=[pay])
+        with pytest.raises(Paused) as paused:
+            world.run(agent, "Go")
+        others = [agent_of(path, answer("3")).run("Go").run_id for _ in range(2)]
+        run_id = paused.value.run_id
+
+        def resume_and_delete():
+            resume(world, agent, run_id, answers={paused.value.pending[0].id: True})
+            delete(others[0], store=path)
+
+        with opened_store(path) as store:
+            assert prune(0, store=Watched(store, resume_and_delete)) == 1
+        assert [(run.id, run.state) for run in runs(path)] == [(run_id, "finished")]
+
+    def test_runs_are_pruned_together(self, path):
+        for _ in range(5):
+            agent_of(path, answer("3")).run("Go")
+        with opened_store(path) as store:
+            watched = Watched(store)
+            assert prune(0, store=watched) == 5
+        assert watched.calls["remove"] == 1
+
     @pytest.mark.parametrize("days", [-1, float("nan")])
     def test_a_number_of_days_below_zero_is_refused(self, tmp_path, days):
         with pytest.raises(DefinitionError, match="prune: days must be a number >= 0"):
@@ -145,6 +199,26 @@ class TestRemoval:
 
 class TestCost:
     """What it costs to record a run."""
+
+    @pytest.mark.parametrize(
+        "read",
+        [
+            lambda store: Session.open("ada", store),
+            lambda store: Session.resumed(runs(store)[0].id, store),
+            lambda store: find_conversation("ada", store),
+            find_problems,
+        ],
+    )
+    def test_a_long_conversation_is_read_as_often_as_a_short_one(self, path, read):
+        counts = []
+        for turns in (2, 4):
+            for _ in range(turns):
+                agent_of(path, ADD, answer("3")).run("Go", session=Session.open("ada", path))
+            with opened_store(path) as store:
+                watched = Watched(store)
+                read(watched)
+                counts.append(watched.calls["records"])
+        assert counts[0] == counts[1] > 0
 
     def test_the_file_grows_linearly(self, tmp_path):
         def size(turns):
