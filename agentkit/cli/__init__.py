@@ -16,7 +16,7 @@ import click
 
 import agentkit
 
-from .output import INTERRUPTED, exit_code, print_error, write_warnings_plainly
+from .output import INTERRUPTED, exit_code, print_error, restored_terminal, write_warnings_plainly
 from .pyproject import PYPROJECT, read_table
 
 COMMANDS = {
@@ -73,7 +73,7 @@ class Commands(click.Group):
         if isinstance(sys.stdout, io.TextIOWrapper):  # else it is one of another program
             sys.stdout.reconfigure(errors="agentkit")
         try:
-            with write_warnings_plainly():
+            with restored_terminal(), write_warnings_plainly():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)

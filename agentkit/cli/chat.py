@@ -4,12 +4,10 @@ Lines can be edited and have a history, and a text may have several lines.  Whil
 and other keys are kept for the next prompt.
 """
 
-import builtins
 import os
 import re
 import select
 import shutil
-import signal
 import sys
 import textwrap
 import threading
@@ -27,7 +25,7 @@ import agentkit
 from ..extend import create_private, describe_part
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
 from .models import missing_variables, setup_hint
-from .output import follow, make_view, print_answer, print_error, print_note, print_text
+from .output import answered_input, follow, make_view, print_answer, print_error, print_note, print_text
 from .targets import AgentCommand, join_query, read_attachments
 
 MAX_TYPED_BYTES = 65_536
@@ -151,7 +149,7 @@ class EscapeKey:
     """Call `stop` when the person presses Escape inside `listen`, on a terminal only.
 
     The terminal is in cbreak mode meanwhile, so that keys are read at once; Ctrl-C works as always.  `pause` leaves it
-    to someone who asks the person, as `input` does.
+    to someone who asks the person.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
@@ -169,19 +167,11 @@ class EscapeKey:
         if sys.platform == "win32" or sys.stdin is None or not sys.stdin.isatty():
             yield
             return
-        prompt = builtins.input
-
-        def ask(text: object = "", /) -> str:
-            with self.pause():
-                return prompt(text)
-
         self._is_open = True
         self._begin()
-        builtins.input = ask  # for tools that ask the person themselves
         try:
             yield
         finally:
-            builtins.input = prompt
             self._is_open = False
             self._end()
 
@@ -308,30 +298,8 @@ def chat_command(file: Path | None, **settings: Any) -> None:
     """
     talk = Chat(file, **settings)
     reader = LineReader(talk.commands)
-    with _restored_terminal(), agentkit.extend.opened_toolsets(talk.agent.toolsets):
+    with agentkit.extend.opened_toolsets(talk.agent.toolsets):
         _talk(talk, reader)
-
-
-@contextmanager
-def _restored_terminal() -> Iterator[None]:
-    """Leave the terminal as it was, also when the program is ended by a signal: it may be without echo then."""
-    if sys.platform == "win32" or not sys.stdin.isatty() or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    mode = termios.tcgetattr(sys.stdin)
-
-    def restore(number: int, _: object) -> None:
-        with suppress(termios.error, OSError):  # the terminal is gone
-            termios.tcsetattr(sys.stdin, termios.TCSANOW, mode)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    before = {number: signal.signal(number, restore) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _talk(talk: "Chat", reader: LineReader) -> None:
@@ -405,7 +373,7 @@ class Chat:
         query = join_query(question, read_attachments(self.attached))
         self.attached = []
         try:
-            with self._view, self.keyboard.listen():
+            with self._view, self.keyboard.listen(), answered_input(self._read):
                 result = follow(self.agent, query, self._view.draw, model=self.model)
         finally:
             self._save_if_named()

@@ -24,7 +24,7 @@ import agentkit
 
 from ..extend import MAX_NOTE_CHARS, JournalNotes, SavedNote, escape_unprintable, mask, parse_json
 from .agents import agent_options, build_agent
-from .output import dump_json, follow, make_view, print_answer, print_note
+from .output import answered_input, dump_json, follow, make_view, print_answer, print_note
 from .targets import AGENT, EXISTING_FILE, FILE, FILE_OR_DASH, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
 
 
@@ -209,7 +209,7 @@ def replay_command(
         journal = None  # that of the environment
     elif journal is None:
         raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
-    with make_view(quiet=quiet) as view:
+    with make_view(quiet=quiet) as view, answered_input(view.read):
         agent: agentkit.JsonAgent[str] = build_agent(**settings, listeners=[agentkit.extend.draw_frames(view.draw)])
         result = agent.replay(file, execute=execute, any_model=any_model, timed=timed, journal=journal)
     if as_json:
@@ -261,7 +261,7 @@ def resume_command(
     view = make_view(quiet=quiet)
     agent = build_agent(**settings, journal=journal, read=view.read)
     answers = _read_answers(session.pending, approved, denied, answered)
-    with view:
+    with view, answered_input(view.read):
         result = follow(agent, None, view.draw, session=session, answers=answers or None)
     print_answer(result.text)
 

@@ -3,13 +3,16 @@
 A run is shown while it works: live at a terminal, in plain lines elsewhere.
 """
 
+import builtins
 import codecs
 import json
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,9 @@ from typing import Any
 import click
 
 import agentkit
+
+if sys.platform != "win32":
+    import termios
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -89,6 +95,59 @@ def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("agentkit", escape_unencodable)
 
 
+SHOW_CURSOR = b"\x1b[?25h"
+PASTE_PLAINLY = b"\x1b[?2004l"
+
+
+@contextmanager
+def restored_terminal() -> Iterator[None]:
+    """Leave the terminal as it was, also when a signal ends or stops the program: it may be without echo or cursor."""
+    screens = [stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()]
+    has_terminal = screens or sys.stdin.isatty()
+    if sys.platform == "win32" or not has_terminal or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    mode = _read_mode()
+
+    def end(number: int, _: object) -> None:
+        now = _read_mode()
+        _set_mode(mode)
+        for screen in screens if os.environ.get("TERM") != "dumb" else ():
+            with suppress(OSError):  # the terminal is gone
+                os.write(screen, SHOW_CURSOR + PASTE_PLAINLY)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        signal.signal(number, end)  # a stopped program continues here
+        _set_mode(now)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+    handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        _set_mode(mode)
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _read_mode() -> list[Any] | None:
+    """Return the mode of the terminal; None without one, and for a program in the background, which cannot set it."""
+    try:
+        is_ours = os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+        return termios.tcgetattr(sys.stdin) if is_ours else None
+    except (OSError, ValueError, termios.error):
+        return None
+
+
+def _set_mode(mode: list[Any] | None) -> None:
+    """Set the mode of the terminal if it is another one."""
+    if mode is not None and _read_mode() not in (mode, None):
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, mode)
+
+
 def print_error(error: BaseException) -> None:
     """Print an error as one line to standard error."""
     print_note(f"agentkit: {format_error(error)}")
@@ -135,6 +194,34 @@ def follow(agent: "agentkit.JsonAgent[Any]", query: Any, *draw: Callable[[Any], 
             for show in draw:
                 show(frame)
     return finished[0]
+
+
+@contextmanager
+def answered_input(read: Callable[[str], str]) -> Iterator[None]:
+    """Let `read`, which shows a prompt, take the place of `input` in tools inside the block.
+
+    `input` cannot be cancelled: its thread would keep the terminal after an interrupt, and Python aborts at its own end
+    while a thread is in it.
+    """
+    own = builtins.input
+    lock = threading.Lock()
+
+    def ask(prompt: object = "", /) -> str:
+        if not sys.stdin.isatty():
+            click.echo(prompt, nl=False, err=True)
+            if not (line := sys.stdin.readline()):
+                raise EOFError
+            return line.removesuffix("\n")
+        with lock:
+            return read(str(prompt)).removesuffix("\n")
+
+    builtins.input = ask
+    try:
+        yield
+    finally:
+        builtins.input = own
+        with lock:  # a question whose run was cancelled ends, and leaves the terminal
+            pass
 
 
 def make_view(*, quiet: bool = False) -> Any:

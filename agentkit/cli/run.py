@@ -20,6 +20,7 @@ from ..extend import Label, mask, mask_data, open_private
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
 from .output import (
     INTERRUPTED,
+    answered_input,
     dump_json,
     exit_code,
     follow,
@@ -82,7 +83,7 @@ def run_command(
     printer = {"frames": FramePrinter, "events": EventPrinter}.get(lines or "", SilentPrinter)()
     how: Any = {"session": session, "record": record, "label": label, "listeners": [printer.listen]}
     try:
-        with view:
+        with view, answered_input(view.read):
             result = follow(agent, asked, view.draw, printer.draw, **how)
     except (Exception, KeyboardInterrupt) as error:
         printer.fail(error, session.usage)
