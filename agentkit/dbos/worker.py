@@ -438,12 +438,12 @@ class Worker:
             "partition_concurrency": per_key,
             "partition_worker_concurrency": None if per_key else concurrency,
         }
-        self._over = threading.Event()
+        self._is_stopped = False
         self._ended = threading.Event()
 
     def stop(self) -> None:
         """End `serve`, from any thread or signal handler."""
-        self._over.set()
+        self._is_stopped = True  # no event: a signal handler may interrupt another one that holds its lock
 
     def serve(self, *, grace: float = 30.0, ready: Callable[[], None] = lambda: None) -> None:
         """Execute runs until `stop`; then wait for those in progress for `grace` seconds and end.
@@ -470,7 +470,8 @@ class Worker:
             threading.Thread(target=repeat, args=arguments, daemon=True).start()
         try:
             ready()
-            self._over.wait()
+            while not self._is_stopped:
+                time.sleep(QUEUE_POLL_SECONDS)
         finally:
             library.DBOS.destroy(workflow_completion_timeout_sec=max(0, int(grace)))
             self._ended.set()
