@@ -93,6 +93,7 @@ class Thread:
         self._requests: dict[tuple[str, int], Json] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self._live: LiveRun | None = None
 
     @property
@@ -253,8 +254,8 @@ class Thread:
         return any(event["type"] in ENDS_OF_RUN for event in self.events[first:])
 
     async def wait_until_released(self) -> None:
-        """Wait until a run whose end the clients have is over for the next one too."""
-        while self._live is not None and self._live.is_told:
+        """Wait until a run that is stopped, or whose end the clients have, is over for the next one too."""
+        while self._live is not None and (self._live.is_told or self._is_stopping):
             await self._changed.wait()
 
     @property
@@ -269,6 +270,7 @@ class Thread:
 
     def stop(self) -> None:
         """Stop the run that is working; do nothing without one."""
+        self._is_stopping = self._live is not None
         self.session.stop("stopped by the person")
 
     async def wait_until_idle(self) -> None:
@@ -349,6 +351,7 @@ class Thread:
                 await self._read_mark()
             finally:
                 self._live = None
+                self._is_stopping = False
                 self.release()
 
     async def _read_mark(self) -> None:

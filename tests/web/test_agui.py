@@ -12,6 +12,7 @@ from contextlib import aclosing
 import httpx
 import pytest
 from starlette.testclient import TestClient
+from waiting import HANGS
 
 from agentkit import (
     CodeMode,
@@ -682,6 +683,35 @@ def test_a_client_that_has_the_end_of_a_run_may_send_the_next_request(tmp_path, 
         return results
 
     assert asyncio.run(work()) == ["one", "two"]
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_client_that_stopped_its_run_may_send_the_next_request(tmp_path, is_stored):
+    begun = threading.Event()
+
+    async def wait() -> str:
+        """Waits."""
+        begun.set()
+        try:
+            await asyncio.sleep(HANGS)
+        finally:
+            await asyncio.sleep(0.05)  # a tool that cleans up
+
+    async def work():
+        agent = JsonAgent(wait, model=ScriptedModel(call("wait"), answer("two")))
+        threads = Threads(agent, tmp_path / "runs.db" if is_stored else None)
+        for run in ("r1", "r2"):
+            given = parse_input({"threadId": "t", "runId": run, "messages": [{"role": "user", "content": run}]})
+            conversation, first = await threads.start(given)
+            stream = stream_events_of_run(conversation, first, stops=True).body_iterator
+            async for line in stream:
+                if "TOOL_CALL_END" in line:
+                    break
+            await asyncio.to_thread(begun.wait)
+            await stream.aclose()
+        return conversation.events[-1]["result"]
+
+    assert asyncio.run(work()) == "two"
 
 
 def test_an_attachment_reaches_the_model_as_a_part():
