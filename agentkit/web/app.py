@@ -40,6 +40,7 @@ from .api import (
     StreamingResponse,
     uvicorn,
 )
+from .encode import to_older
 from .run_input import BusyError, InputError, RunInput, parse_input
 from .threads import ENDS_OF_RUN, LIST_LENGTH, Thread, Threads, list_stored_runs, read_request, read_run, write_report
 
@@ -380,20 +381,23 @@ def stream_events(conversation: Thread, place: int) -> StreamingResponse:
     return StreamingResponse(lines(), media_type="text/event-stream", headers=HEADERS)
 
 
-def stream_events_of_run(conversation: Thread, first: int, *, stops: bool = False) -> StreamingResponse:
+def stream_events_of_run(
+    conversation: Thread, first: int, *, stops: bool = False, is_older: bool = False
+) -> StreamingResponse:
     """Return the events of one run, and none of the next, which a client may begin before this one has read them.
 
     Args:
         conversation: The conversation.
         first: The id of the first event of the run.
         stops: Whether the run is stopped when the client disconnects.
+        is_older: As in `RunInput`.
     """
 
     async def lines() -> AsyncIterator[str]:
         try:
             async with aclosing(conversation.follow(first)) as events:  # type: ignore[type-var]
                 async for identity, event in events:
-                    yield _line(identity, event)
+                    yield _line(identity, to_older(event) if is_older else event)
                     if event["type"] in ENDS_OF_RUN:
                         await conversation.wait_until_released()
                         return
@@ -483,7 +487,7 @@ async def start_run(threads: Threads, request: Request, visit: Visit, *, stops: 
         raise
     except (InputError, AgentkitError, ValueError, RecursionError) as error:
         return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
-    return stream_events_of_run(conversation, first, stops=stops)
+    return stream_events_of_run(conversation, first, stops=stops, is_older=given.is_older)
 
 
 async def _read_json(request: Request) -> Any:

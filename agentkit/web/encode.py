@@ -31,6 +31,8 @@ from ..extend import (
 )
 from .run_input import interrupt_id, is_client_call
 
+PROTOCOL_VERSION = "1.0"
+"""The version of AG-UI whose events these are."""
 APPROVAL = "agentkit:approval"
 QUESTION_REASON = "agentkit:question"
 
@@ -88,6 +90,11 @@ class AguiEncoder:
         self.is_closed = True
         error = {"type": "RUN_ERROR", "message": message, "code": code}
         yield from _stamp((*self._begin(None), *self._end_thoughts(), *self._end_texts(), error))
+
+    def cancel(self) -> Iterator[Json]:
+        """Yield the events of a run that a client has abandoned before it began."""
+        finished = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": "cancelled"}}
+        yield from _stamp((*self._begin(None), finished))
 
     def interrupt(self, pending: Pending) -> Iterator[Json]:
         """Yield the events that end the client's run while the agent's waits, in the middle of a call.
@@ -161,7 +168,8 @@ class AguiEncoder:
         elif not self.is_open:
             self.is_open = True
             shown = _own(run=frame.run_id, query=frame.query, model=frame.model) if frame else None
-            yield {"type": "RUN_STARTED", **self._ids, "input": self._given, "metadata": shown}
+            begun = {"type": "RUN_STARTED", **self._ids, "protocolVersion": PROTOCOL_VERSION, "input": self._given}
+            yield {**begun, "metadata": shown}
 
     def _add_text(self, text: str) -> Iterator[Json]:
         if not self._open_text:
@@ -246,6 +254,16 @@ class AguiEncoder:
         yield {**finished, "result": frame.answer or None}
 
 
+def to_older(event: Json) -> Json:
+    """Return an event as clients from before AG-UI 1.0 accept it: they refuse lists of parts and pending calls."""
+    if event["type"] == "TOOL_CALL_RESULT" and isinstance(event["content"], list):
+        texts = [part["text"] for part in event["content"] if part["type"] == "text"]
+        return {**event, "content": "\n".join(texts)}
+    if event["type"] == "RUN_FINISHED" and "pendingToolCallIds" in event["outcome"]:
+        return {**event, "outcome": {"type": event["outcome"]["type"]}}
+    return event
+
+
 def _stamp(events: Iterable[Json], at: float | None = None) -> Iterator[Json]:
     """Yield the events with their time, in seconds since 1970, and without empty fields."""
     stamp = int((time.time() if at is None else at) * 1000)
@@ -280,17 +298,18 @@ def _custom(name: str, value: Json) -> Json:
     return {"type": "CUSTOM", "name": f"agentkit.{name}", "value": value}
 
 
+_COUNTS = {
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "reasoningTokens": "reasoning_tokens",
+    "cachedInputTokens": "cached_tokens",
+}
+
+
 def _usage(usage: Mapping[str, Any]) -> list[Json] | None:
-    if not usage:
-        return None
-    return [
-        {
-            "inputTokens": usage["input_tokens"],
-            "outputTokens": usage["output_tokens"],
-            "reasoningTokens": usage["reasoning_tokens"],
-            "cachedInputTokens": usage["cached_tokens"],
-        }
-    ]
+    """Return the counts that are known: 0 stands for an unknown one here, and in the protocol for a reported zero."""
+    counts = {name: usage[key] for name, key in _COUNTS.items() if usage.get(key)}
+    return [counts] if counts else None
 
 
 def _step(frame: RequestOpened | RequestClosed) -> Json:

@@ -176,13 +176,15 @@ class RunInput:
     Attributes:
         thread: The id of the conversation.
         run: The id of the run, as the client named it.
-        content: The content of the last message, if that is a new query: a text or a list of parts.
+        content: The content of the last message, if that is the user's: a text or a list of parts.  A client that
+            resumes sends all its messages again, see `without_known_query`.
         resume: The client's answers to interrupts, by their ids: the status and the payload.
         is_continuation: Whether an interrupted run is continued, without a query.
         results: The results of the client's own tools at the end of the messages, by the ids of their calls.
         tools: The tools of the client.
         state: The client's state.
         context: The client's facts: each has a description and a value.
+        is_older: Whether the client is from before AG-UI 1.0, since which clients name their version.
         echo: The input as RUN_STARTED repeats it, with the last message alone.
     """
 
@@ -195,7 +197,13 @@ class RunInput:
     tools: Sequence[JsonTool[..., Any]]
     state: Json
     context: Sequence[Json]
+    is_older: bool
     echo: Json = field(repr=False)
+
+    @property
+    def is_cancelling(self) -> bool:
+        """Whether each of the answers cancels its interrupt."""
+        return all(status == "cancelled" for status, _ in self.resume.values())
 
 
 def parse_input(body: Any) -> RunInput:
@@ -218,7 +226,7 @@ def parse_input(body: Any) -> RunInput:
     tools = _read_tools(body)
     context = _read_context(body)
     last = messages[-1] if messages else {}
-    content = last.get("content") if last.get("role") == "user" and not resume else None
+    content = last.get("content") if last.get("role") == "user" else None
     props = body.get("forwardedProps")
     goes_on = isinstance(props, dict) and props.get("continue") is True
     results = _read_results(messages if content is None else messages[:-1])
@@ -227,11 +235,31 @@ def parse_input(body: Any) -> RunInput:
             "messages: the last one must be a user message, or the result of a tool of the client, unless resume "
             "answers an interrupt"
         )
-    echo = {"threadId": thread, "runId": run, "messages": [last] if content is not None else []}
+    echo = echo_input(thread, run, [last] if content is not None else [])
     if resume:
         echo["resume"] = entries
     content = None if goes_on else content
-    return RunInput(thread, run, content, resume, goes_on, results, tools, state, context, echo)
+    is_older = body.get("protocolVersion") is None
+    return RunInput(thread, run, content, resume, goes_on, results, tools, state, context, is_older, echo)
+
+
+def without_known_query(given: RunInput, messages: Sequence[Json]) -> RunInput:
+    """Return a request that resumes without its last message, if the messages of the conversation have that already."""
+    known = {_text_of(message["content"]) for message in messages if message["role"] == "user"}
+    if not given.resume or given.content is None or _text_of(given.content) not in known:
+        return given
+    return replace(given, content=None, echo={**given.echo, "messages": []})
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
+
+
+def echo_input(thread: str, run: str, messages: Sequence[Json]) -> Json:
+    """Return the input that RUN_STARTED repeats; clients older than AG-UI 1.0 accept none without tools and context."""
+    return {"threadId": thread, "runId": run, "messages": [*messages], "tools": [], "context": []}
 
 
 def _read_tools(body: Json) -> list[JsonTool[..., Any]]:
@@ -352,6 +380,10 @@ def _part(part: Json, place: int) -> str | ContentPart:
     try:
         if kind == "image" and source.get("type") == "url":
             return Image.from_url(source.get("value") or source.get("url", ""))
+        if source.get("type") != "data":  # the handle of a file may read as base64
+            also = ", or 'url' of an image" if kind == "image" else ""
+            given = source.get("type")
+            raise InputError(f"content[{place}]: the source must be 'data' in base64{also}, got {given!r:.40}")
         data = b64decode(source.get("value", ""), validate=True)
         return PART_CLASSES[kind].from_bytes(data, name=name if isinstance(name, str) else "")
     except (Base64Error, TypeError, ValueError) as error:

@@ -47,6 +47,7 @@ from .run_input import (
     BusyError,
     InputError,
     RunInput,
+    echo_input,
     interrupt_id,
     is_client_call,
     join_facts,
@@ -55,8 +56,10 @@ from .run_input import (
     read_resume,
     share_state,
     with_client_tools,
+    without_known_query,
 )
 
+PARTS_LATER = "messages: send the answers and the results of the client's tools first, then the message with parts"
 ENDS_OF_RUN = ("RUN_FINISHED", "RUN_ERROR")
 
 
@@ -166,17 +169,13 @@ class Thread:
 
         Raises:
             BusyError: Nothing waits for a decision, an answer or a result.
-            InputError: A query with parts comes together with a result, a result or an answer is not valid, or the tool
-                of a call that waits for its result is not among the client's tools.
+            InputError: A query with parts comes together with an answer or a result, one of these is not valid, or the
+                tool of a call that waits for its result is not among the client's tools.
         """
         waiting = {interrupt_id(entry) for entry in self.session.pending}
         results = self.find_results(given)
-        if isinstance(given.content, list) and results:
-            raise InputError("messages: send the results of the client's tools first, then the message with parts")
         for result in results.values():
             query_of_content(result["content"])
-        if given.content is None or results:
-            self._check_tools(given)
         if given.results and given.content is None and not given.resume and not results:
             raise BusyError(
                 f"no call waits for the result of {', '.join(given.results)!r:.80}. It was given before, or the "
@@ -189,9 +188,13 @@ class Thread:
                     "or answered before, or the conversation has continued without it."
                 )
         try:
-            answers = read_resume(given.resume, self.session.pending)
+            answers = self.find_answers(given)
         except AgentkitError as error:
             raise InputError(f"resume: {error}") from error
+        if isinstance(given.content, list) and answers:
+            raise InputError(PARTS_LATER)
+        if given.content is None or answers:
+            self._check_tools(given)
         for entry in self.session.pending:
             if not entry.is_approval and entry.id in answers and (problem := explain_answer(entry, answers[entry.id])):
                 raise InputError(f"resume: {interrupt_id(entry)!r}: {problem}")
@@ -211,6 +214,23 @@ class Thread:
         waiting = {entry.call.id for entry in self.session.pending if is_client_call(entry)}
         return {call: result for call, result in given.results.items() if call in waiting}
 
+    def find_answers(self, given: RunInput) -> Json:
+        """Return `answers=` of the run: what the client answers, and the results of its tools.
+
+        A query whose client cancels all that waits takes the place of the answers, as in any other run.
+        """
+        results = {key_of_result(call): result for call, result in self.find_results(given).items()}
+        if given.content is not None and not results and given.is_cancelling:
+            return {}
+        return read_resume(given.resume, self.session.pending) | results
+
+    def cancel(self, given: RunInput) -> int:
+        """End a run whose client answers nothing, but cancels questions; return the id of its first event."""
+        first = len(self.events)
+        self.extend([*AguiEncoder(self.thread, given.run, given.echo).cancel()])
+        self.release()
+        return first
+
     async def wait_until_begun(self, first: int) -> None:
         """Wait for the first event of a run; raise `BusyError` if another process has taken the conversation before."""
         while len(self.events) <= first and self.running:
@@ -224,7 +244,7 @@ class Thread:
         None if no such question waits, or the answer is for another.
 
         Raises:
-            InputError: The answer does not match the schema of the question.
+            InputError: The answer does not match the schema of the question, or a message with parts comes with it.
         """
         live = self._live
         question = live.question if live is not None else None
@@ -234,7 +254,11 @@ class Thread:
         value = payload if status == "resolved" else None
         if value is not None and (problem := explain_answer(question, value)):
             raise InputError(f"resume: {identity!r}: {problem}")
+        if isinstance(given.content, list):
+            raise InputError(PARTS_LATER)
         first = len(self.events)
+        if given.content is not None:
+            self.session.say(given.content)
         live.go_on(given.run, given.echo, value)
         return first
 
@@ -319,10 +343,9 @@ class Thread:
                 live.show(reader.read(event))
 
         try:
-            answers = read_resume(given.resume, self.session.pending)
-            answers |= {key_of_result(call): result for call, result in results.items()}
+            answers = self.find_answers(given)
             query = query_of_content(given.content)
-            if results and isinstance(query, str):  # the calls are carried out first, then the model reads the query
+            if answers and isinstance(query, str):  # the calls are carried out first, then the model reads the query
                 self.session.say(query)
                 query = None
             policies = [join_facts(given.context)] if given.context else []
@@ -659,7 +682,7 @@ def _events(
     query = {"id": f"{identity}-query", "role": "user", "content": mask(info.query)}
     if first < len(run.messages) and run.messages[first]["role"] == "user":
         query["content"] = mask_data(run.messages[first]["content"])
-    given = {"threadId": thread, "runId": identity, "messages": [query] if info.query else []}
+    given = echo_input(thread, identity, [query] if info.query else [])
     encoder = AguiEncoder(thread, identity, given, draws=draws)
     for seconds, frame in frames_of_journaled_run(run, pending):
         if not (isinstance(frame, CallOpened) and frame.id in without):
@@ -746,6 +769,8 @@ class Threads:
         if taken := [tool.name for tool in given.tools if tool.name in self.agent.spec.tools]:
             raise InputError(f"tools: {taken[0]!r} is a tool of the agent. Give the client's tool another name.")
         conversation = await self._find_released(user, given.thread)
+        session = options.get("session", conversation.session)
+        given = without_known_query(given, session.messages)
         if (first := conversation.resume(given)) is not None:
             return conversation, first
         conversation.claim(given.run)
@@ -762,6 +787,8 @@ class Threads:
                 name = name_thread(user, given.thread)
                 conversation.session = await asyncio.to_thread(Session.open, name, self.journal)
             conversation.check_decisions(given)
+            if given.resume and given.content is None and not conversation.find_answers(given):
+                return conversation, conversation.cancel(given)
             how = {name: value for name, value in options.items() if name != "session"}
             first = conversation.start(self.agent, given, how, shares_state=self._shares_state)
         except BaseException:

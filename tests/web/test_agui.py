@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import time
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from contextlib import aclosing
 
 import httpx
@@ -53,7 +53,7 @@ def book(city: str) -> str:
 
 
 def ask(client, content="?", thread="t", **more):
-    body = {"threadId": thread, "runId": f"run-{time.monotonic_ns()}", "messages": [], **more}
+    body = {"threadId": thread, "runId": f"run-{time.monotonic_ns()}", "protocolVersion": "1.0", "messages": [], **more}
     if content is not None:
         body["messages"] = [{"id": "1", "role": "user", "content": content}]
     response = client.post("/", json=body)
@@ -158,6 +158,92 @@ def test_a_call_that_waits_shows_the_values_of_its_references():
     assert json.loads(shown["arguments"]) == {"customer": "Eve", "euros": 4}
     assert json.loads(shown["written"]) == {"customer": "#1", "euros": 4}
     assert shown["references"] == ['#1 is "Eve" (text of others, from get_note)']
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_client_that_cancels_a_question_ends_the_run_and_the_conversation_continues(tmp_path, is_stored):
+    agent = JsonAgent(book, model=ScriptedModel(call("book", city="Rome"), last_messages))
+    client = TestClient(agui(agent, journal=tmp_path / "runs.db" if is_stored else None))
+    (interrupt,) = ask(client, "Book.")[-1]["outcome"]["interrupts"]
+    cancelled = [{"interruptId": interrupt["id"], "status": "cancelled"}]
+    events = ask(client, None, resume=cancelled)
+    assert [event["type"] for event in events] == ["RUN_STARTED", "RUN_FINISHED"]
+    assert events[-1]["outcome"] == {"type": "cancelled"}
+    assert text_of(ask(client, "Never mind.")) == (
+        "Book. | The call asked the person a question, and the conversation went on without an answer. | Never mind."
+    )
+
+
+def last_messages(request):
+    return answer(" | ".join(str(message["content"]) for message in request.messages[1:] if message["content"]))
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize(
+    ("tool", "entry", "result"),
+    [
+        ("book", {"status": "cancelled"}, "The call asked the person a question, and the conversation went on"),
+        ("book", {"status": "resolved", "payload": 3}, "3 nights"),
+        ("refund", {"status": "cancelled"}, "Not run: the call waited for approval, and the conversation went on"),
+        ("refund", {"status": "resolved", "payload": {"approved": True}}, "4.0 to Ada"),
+    ],
+    ids=["question cancelled", "question answered", "call cancelled", "call allowed"],
+)
+def test_a_message_that_comes_with_the_answers_is_read_after_them(tmp_path, is_stored, tool, entry, result):
+    chosen = call("book", city="Rome") if tool == "book" else call("refund", customer="Ada", euros=4)
+    agent = JsonAgent(book, refund, model=ScriptedModel(chosen, last_messages))
+    journal = tmp_path / "runs.db" if is_stored else None
+    query = {"id": "1", "role": "user", "content": "Begin."}
+    client = TestClient(agui(agent, journal=journal))
+    (interrupt,) = ask(client, "Begin.")[-1]["outcome"]["interrupts"]
+    if is_stored:  # in another process
+        client = TestClient(agui(agent, journal=journal))
+    resume = [{"interruptId": interrupt["id"], **entry}]
+    events = ask(client, None, messages=[query, {**query, "id": "2", "content": "And then?"}], resume=resume)
+    begin, done, then = text_of(events).split(" | ")
+    assert (begin, done.startswith(result), then) == ("Begin.", True, "And then?")
+    assert events[0]["input"]["messages"][0]["content"] == "And then?"
+
+
+def test_a_client_that_resumes_may_send_the_query_again():
+    content = [{"type": "text", "text": "Refund"}, {"type": "image", "source": {"type": "data", "value": PIXEL}}]
+    client = client_of(refund, replies=[call("refund", customer="Ada", euros=4), last_results])
+    (interrupt,) = ask(client, content)[-1]["outcome"]["interrupts"]
+    query = {"id": "1", "role": "user", "content": content}
+    events = ask(client, None, messages=[query], resume=resolve(interrupt["id"], {"approved": True}))
+    assert text_of(events) == "['4.0 to Ada'] after tool"
+    assert events[0]["input"]["messages"] == []
+
+
+def test_a_message_with_parts_does_not_come_with_answers():
+    client = client_of(book, replies=[call("book", city="Rome"), answer("done")])
+    (interrupt,) = ask(client)[-1]["outcome"]["interrupts"]
+    content = [{"type": "image", "source": {"type": "data", "value": PIXEL}}]
+    body = {"threadId": "t", "runId": "r", "messages": [{"id": "2", "role": "user", "content": content}]}
+    response = client.post("/", json={**body, "resume": resolve(interrupt["id"], 2)})
+    assert (response.status_code, "send the answers" in response.json()["error"]) == (422, True)
+    assert text_of(ask(client, None, resume=resolve(interrupt["id"], 2))) == "done"
+
+
+def test_events_that_came_with_the_protocol_1_0_are_not_sent_to_older_clients():
+    def draw() -> Image:
+        """Draw a pixel."""
+        return Image.from_bytes(b64decode(PIXEL))
+
+    client = client_of(draw, replies=[calls(call("show_map", place="Rome"), call("draw")), answer("done")])
+    events = ask(client, protocolVersion=None, tools=[SHOW_MAP])
+    assert (events[0]["input"]["tools"], events[0]["input"]["context"]) == ([], []), "older clients require them"
+    assert [event["content"] for event in of(events, "TOOL_CALL_RESULT")] == ["[image/png, 70 bytes]"]
+    assert events[-1]["outcome"] == {"type": "success"}
+
+
+def test_a_run_declares_the_version_of_the_protocol_and_the_tokens_that_are_known():
+    usage = {"input_tokens": 7, "output_tokens": 2}
+    client = client_of(price_of, replies=[{**answer("one"), "usage": usage}, answer("two")])
+    events = ask(client)
+    assert events[0]["protocolVersion"] == "1.0"
+    assert events[-1]["usage"] == [{"inputTokens": 7, "outputTokens": 2}]
+    assert "usage" not in ask(client)[-1], "a zero would be a reported one"
 
 
 def test_a_question_is_an_interrupt_with_a_schema():
@@ -324,6 +410,7 @@ def test_facts_of_the_client_join_the_instruction_as_data():
     assert seen[2][0]["content"] == agent.instruction, "they are those of one request"
 
 
+PDF = b64encode(b"%PDF-1.7 of a file handle").decode()
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SHOW_MAP = {
     "name": "show_map",
@@ -751,6 +838,12 @@ def test_an_image_of_a_tool_is_an_image_part_of_its_result(tmp_path, is_stored):
     [
         ([{"type": "video", "source": {}}], "expected text, image, audio or document"),
         ([{"type": "image", "source": {"type": "data", "value": "%%%"}}], "must be base64 data"),
+        (
+            [{"type": "document", "source": {"type": "url", "value": "https://a.b/c.pdf"}}],
+            "'data' in base64, got 'url'",
+        ),
+        ([{"type": "document", "source": {"type": "file", "value": PDF}}], "'data' in base64, got 'file'"),
+        ([{"type": "image", "source": {"type": "file", "value": "f1"}}], "or 'url' of an image, got 'file'"),
         ([{"type": "document", "source": {"type": "data", "value": PIXEL}}], "expected PDF, got image/png"),
         (["text"], "a list of parts"),
         ([{"type": "image", "source": {"type": "url", "value": "file:///etc/passwd"}}], "expected an http(s) URL"),

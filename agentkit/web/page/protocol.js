@@ -67,7 +67,7 @@ export const newId = (prefix) => `${prefix}-${[...crypto.getRandomValues(new Uin
 export const newThreadId = () => newId("web");
 
 export async function startRun(thread, { messages = [], resume, continues } = {}) {
-  const body = { threadId: thread, runId: newId("run"), messages, tools: [], context: [], state: {} };
+  const body = { threadId: thread, runId: newId("run"), protocolVersion: "1.0", messages, tools: [], context: [], state: {} };
   if (resume) body.resume = resume;
   if (continues) body.forwardedProps = { continue: true };
   return readEvents(await post("/agui", body));
