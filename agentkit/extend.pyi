@@ -62,6 +62,7 @@ from .core.portable import to_valid_text as to_valid_text
 from .core.private_files import create_private as create_private
 from .core.private_files import open_private as open_private
 from .core.private_files import write_atomically as write_atomically
+from .engine.loop import is_open as is_open
 from .engine.loop import undo_last_question as undo_last_question
 from .engine.model import AskModel as AskModel
 from .engine.model import Delta as Delta

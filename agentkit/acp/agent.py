@@ -20,6 +20,7 @@ from ..extend import (
     find_conversation,
     find_versions,
     frames_of_journaled_run,
+    is_open,
     list_conversations,
     mask,
     opened_store,
@@ -36,6 +37,7 @@ from .editor_session import (
 )
 
 NOT_FOUND = -32002
+NOTHING_NOTICE = "Nothing is left to continue: the last run has its end. Send a question.\n\n"
 UNFINISHED_NOTICE = f"The last run of this conversation has no end. Send {CONTINUE_COMMAND} to continue it."
 
 
@@ -128,6 +130,9 @@ class EditorAgent:
         """Answer a prompt."""
         conversation = self._find(session_id)
         query = query_of_prompt(prompt)
+        if query == CONTINUE_COMMAND and not conversation.interrupted and not is_open(conversation.session.messages):
+            await self._client.session_update(session_id, acp.update_agent_message_text(NOTHING_NOTICE))
+            return schema.PromptResponse(stop_reason="end_turn")
         if query == CONTINUE_COMMAND and conversation.interrupted and self._journal is not None:
             interrupted = conversation.interrupted
             conversation.interrupted = ""

@@ -454,6 +454,18 @@ async def test_a_run_that_waits_for_a_permission_continues_in_another_process(tm
 
 
 @in_loop
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_session_with_nothing_to_continue_says_so(tmp_path, is_new):
+    editor = Editor()
+    async with connected(agent_of(price_of, replies=[answer("Done.")]), editor, journal=tmp_path / "runs.db") as client:
+        session = await begin(client)
+        if not is_new:
+            await ask(client, session)
+        assert (await ask(client, session, "/continue")).stop_reason == "end_turn"
+    assert editor.text.endswith("Nothing is left to continue: the last run has its end. Send a question.\n\n")
+
+
+@in_loop
 async def test_mcp_servers_of_the_editor_are_named_once_because_they_are_not_used(tmp_path):
     editor = Editor()
     servers = [schema.McpServerStdio(name="clock", command="clock", args=[], env=[])]
