@@ -431,6 +431,24 @@ def test_the_page_works_over_plain_http_from_another_machine_without_a_journal()
 
 @pytest.mark.integration
 @pytest.mark.timeout(150)
+def test_a_long_answer_is_not_laid_out_at_each_piece_and_a_reader_is_not_moved():
+    require("playwright-core")
+    if CHROMIUM is None:
+        pytest.skip("missing: Chromium (Debian package chromium)")
+    with serve_page() as address:
+        command = ["node", HERE / "page_long.mjs", MODULES, CHROMIUM, address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=140, check=False)
+    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    assert done.returncode == 0, f"{found}\n{done.stderr}"
+    assert found["layouts"] < 250, "the answer has 500 paragraphs"
+    assert found["paragraphs"] == 500
+    assert found["reading"] == 100
+    assert max(found["below"], found["below again"]) <= 1
+    assert found["problems"] == []
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(150)
 def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
     require("playwright-core", "axe-core")
     if CHROMIUM is None:

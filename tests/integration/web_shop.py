@@ -81,6 +81,7 @@ def reply(request):
         "steps": call("write_plan", steps=["Look", "Tell <b>Ada</b>"]),
         "map": call("show_map", place="Rome"),
         "draw": call("draw"),
+        "long": answer("\n\n".join(["a paragraph of words"] * 500)),
         "price": calls(call("price_of", item="tea"), call("price_of", item="gold")),
     }.items():
         if word in query:

@@ -29,8 +29,19 @@ function setRunning(running) {
   byId("main").classList.toggle("running", running);
 }
 
+// Whether the view stays at its end while it grows: until the person scrolls up.  To ask the view itself at each event
+// would lay out the whole conversation each time.
+const end = { isFollowed: true, top: 0 };
 const isAtEnd = () => view.scrollHeight - view.scrollTop - view.clientHeight < 120;
-const scrollToEnd = () => view.scrollTo({ top: view.scrollHeight });
+const scrollToEnd = () => {
+  end.isFollowed = true;
+  view.scrollTo({ top: view.scrollHeight });
+};
+view.addEventListener("scroll", () => {
+  const top = view.scrollTop;
+  if (top < end.top || !end.isFollowed) end.isFollowed = isAtEnd();
+  end.top = top;
+});
 const say = (text) => {
   if (byId("status").textContent !== text) byId("status").textContent = text;
 };
@@ -57,21 +68,17 @@ async function followEvents(events, epoch) {
   let timer = 0;
   const flush = () => {
     timer = 0;
-    const stays = isAtEnd();
     state.view.flush();
-    if (stays) scrollToEnd();
+    if (end.isFollowed) scrollToEnd();
   };
   for await (const [id, event] of events) {
     if (epoch !== state.epoch) return false;
-    const stays = isAtEnd();
     state.lastId = id;
     state.view.apply(event);
-    if (event.type !== "TEXT_MESSAGE_CONTENT" && stays) scrollToEnd();
     timer ||= setTimeout(flush, FRAME_MS);
   }
   if (epoch !== state.epoch) return false;
-  state.view.flush();
-  scrollToEnd();
+  flush();
   return true;
 }
 
@@ -200,6 +207,7 @@ async function showWelcome() {
 function begin(request, giveBack = () => {}) {
   const epoch = (state.epoch += 1);
   setNotice("");
+  end.isFollowed = true;
   view.querySelector(".welcome")?.remove();
   const open = async () => {
     try {
