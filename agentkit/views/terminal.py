@@ -35,7 +35,7 @@ class LiveView:
         self._ask = ask
         self.console = console or Console(stderr=True, highlight=False)
         self._is_open = False
-        self._spinner = Spinner("dots")
+        self._spinner = Spinner("line" if self.console.options.ascii_only else "dots")
         self._running = Running()
         self._lines = RunLines()
         self._live = Live(

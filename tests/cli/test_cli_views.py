@@ -77,6 +77,14 @@ def events_of(agent, how):
     return asyncio.run(collected())
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_the_animation_has_letters_that_the_terminal_can_show(encoding):
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    view = LiveView(Console(file=file, width=60, force_terminal=True, color_system=None))
+    draw_frames(view.draw)(asked())
+    assert now(view).isascii() == (encoding == "ascii")
+
+
 def test_the_live_view_shows_calls_results_and_figures(world):
     view = live()
     with view:
