@@ -91,13 +91,14 @@ def build_agent(
 
 
 def _take_agent(target: str, person: Any, settings: Mapping[str, Any]) -> "agentkit.JsonAgent[Any]":
-    """Return the agent that `target` names; a person decides and answers where it leaves that open."""
+    """Return the agent that `target` names; `person` decides and answers where it asks one or leaves that open."""
     if given := options_as_given(("targets", "configs", "model", "description", "max_steps")):
         raise click.UsageError(f"{target} has tools and settings of its own. Set them there, and leave out:{given}")
     agent = load_agent(target)
     own = agent.spec.settings
-    asking = replace(own, approve=own.approve or person, on_question=own.on_question or person)
-    agent.spec = replace(agent.spec, settings=asking)
+    settled = {"approve": own.approve, "on_question": own.on_question}
+    asking = {name: person for name, value in settled.items() if person and value in (None, "ask")}
+    agent.spec = replace(agent.spec, settings=replace(own, **asking))
     agent.listeners = (*agent.listeners, *settings.get("listeners", ()))
     if (journal := settings.get("journal")) is not None:
         agent.journal = journal

@@ -59,3 +59,18 @@ def test_without_a_terminal_the_run_pauses_and_the_session_has_the_question(fold
     saved = [json.loads(line) for line in (folder / "talk.json").read_text().splitlines()]
     (asked,) = [line["state"]["asked"]["calls"] for line in saved if line["kind"] == "state"]
     assert [entry["questions"][0]["text"] for entry in asked.values()] == ["How long?"]
+
+
+def test_the_view_stands_still_while_an_agent_of_a_file_asks(folder, terminal):
+    (folder / "desk.py").write_text(
+        "from agentkit import JsonAgent, tool\n"
+        "from agentkit.testing import ScriptedModel, answer, call\n\n"
+        '@tool(effect="danger")\ndef send(to: str) -> str:\n    """Sends."""\n    return "sent"\n\n'
+        'agent = JsonAgent(send, model=ScriptedModel(call("send", to="Ada"), answer("Done.")), approve="ask")\n'
+    )
+    shown = terminal("run", "desk.py:agent", "Send it.")
+    shown.expect("Allow it?")
+    assert shown.text.rindex("\x1b[?25h") > shown.text.rindex("\x1b[?25l")
+    shown.send("y\n")
+    shown.expect("Done.")
+    assert shown.end() == 0
