@@ -3,6 +3,7 @@
 A run is shown while it works: live at a terminal, in plain lines elsewhere.
 """
 
+import atexit
 import builtins
 import codecs
 import json
@@ -130,6 +131,7 @@ def restored_terminal() -> Iterator[None]:
         _set_mode(mode)
         for number in handled:
             signal.signal(number, signal.SIG_DFL)
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the exit writes no traceback
 
 
 def _read_mode() -> list[Any] | None:

@@ -126,3 +126,17 @@ def test_an_interrupted_tool_that_changed_the_terminal_leaves_it_as_it_was(termi
     talk.send("\x03")
     assert talk.end() == 130
     assert talk.mode == before
+
+
+def test_an_interrupt_during_the_exit_writes_no_traceback(terminal, folder):
+    (folder / "ending.py").write_text(
+        "import atexit, sys, time\n\n"
+        "def end():\n    sys.stderr.write('ending')\n    sys.stderr.flush()\n    time.sleep(600)\n\n"
+        "atexit.register(end)\n\n"
+        'def add(a: int, b: int) -> int:\n    """Adds two integers."""\n    return a + b\n'
+    )
+    talk = terminal("run", "Add 2 and 3", "--tools", "ending.py")
+    talk.expect("ending")
+    talk.send("\x03")
+    assert talk.end() == -signal.SIGINT
+    assert "Traceback" not in talk.text
