@@ -117,6 +117,8 @@ def show_command(
         raise click.UsageError("--compare needs --html: two runs are shown as a page")
     if journal is None and str(file) != "-" and not file.exists():
         journal = os.environ.get("AGENTKIT_DB") or None
+        if journal is None:
+            raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
     try:
         data = _read(file) if journal is None else agentkit.journal.show(str(file), store=journal).as_dict()
         lines = [*agentkit.extend.render_result_data(data)]
@@ -383,7 +385,10 @@ def _find_conversation(session: str, journal: Path | str) -> int:
     for key, name in agentkit.extend.name_conversations(journal).items():
         if name == session:
             return int(key)
-    return int(agentkit.journal.show(session, store=journal).run.conversation)
+    try:
+        return int(agentkit.journal.show(session, store=journal).run.conversation)
+    except agentkit.journal.JournalError as error:
+        raise agentkit.journal.JournalError(f"no conversation has the name {session!r}, and {error}") from None
 
 
 @click.command("runs")

@@ -161,7 +161,8 @@ def format_error(error: BaseException) -> str:
     if isinstance(error, agentkit.Paused):
         wanted = [f"{call.name} needs an approval" for call in error.calls]
         wanted += [f"a tool asks: {' '.join(question.text.split())}" for question in error.questions]
-        return f"{'; '.join(wanted) or text}, and no terminal is attached to ask for it"
+        how = f". Decide with agentkit resume {error.run_id} and --approve, --deny or --answer" if error.run_id else ""
+        return f"{'; '.join(wanted) or text}, and no terminal is attached to ask for it{how}"
     if isinstance(error, agentkit.AgentkitError | OSError | click.ClickException):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

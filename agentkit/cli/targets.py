@@ -108,7 +108,23 @@ class AgentCommand(click.Command):
         place = self._find_argument(args)
         if place < len(args) and self._is_agent(args[place]):
             args = [*args[:place], "--agent", *args[place:]]
-        return super().parse_args(ctx, args)
+        ctx.allow_extra_args = True  # they are refused here
+        if (rest := super().parse_args(ctx, args)) and not ctx.resilient_parsing:
+            ctx.fail(self._describe_extra(ctx, rest))
+        return rest
+
+    def _describe_extra(self, ctx: click.Context, rest: Sequence[str]) -> str:
+        """Return the error text for arguments that the command does not take; an agent may be in the wrong place."""
+        named = [str(ctx.params.get(str(one.name))) for one in self.params if isinstance(one, click.Argument)]
+        for word in [*named, *rest]:
+            if self._is_agent(word):
+                return f"{word}: the agent is the first argument: {ctx.command_path} {word} ..."
+            if word.endswith(".py"):
+                return (
+                    f"{word}: name an agent of the file as the first argument, {ctx.command_path} {word}:AGENT ..., "
+                    f"or its tools with --tools {word}"
+                )
+        return f"Got unexpected extra argument{'s' if len(rest) > 1 else ''} ({' '.join(rest)})"
 
     def _is_agent(self, word: str) -> bool:
         if _IN_FILE.fullmatch(word):

@@ -132,6 +132,7 @@ def test_a_run_that_pauses_again_has_the_exit_code_of_a_pause(run, folder):
         ended = run(*command, "--tools", "bank.py")
         assert ended.exit_code == 3, ended.stderr
         assert "pay needs an approval" in ended.stderr
+    assert f"Decide with agentkit resume {paused['id']}" in run("resume", paused["id"], "--tools", "bank.py").stderr
 
 
 def test_other_tools_are_refused_in_one_line(run, stopped):
@@ -139,6 +140,7 @@ def test_other_tools_are_refused_in_one_line(run, stopped):
     assert refused.exit_code == 1
     assert refused.stderr.count("\n") == 1
     assert "add: removed; greet: added" in refused.stderr
+    assert "agentkit resume --go-on" in refused.stderr
     assert run("resume", stopped, "--tools", "mytools.py:greet", "--quiet", "--go-on").exit_code == 0
 
 
@@ -148,6 +150,24 @@ def test_what_is_not_there_is_named(run):
     assert "agentkit run --journal PLACE" in told
     run(*ASKED)
     assert "no run has the id 'abc'" in run("resume", "abc").stderr
+    assert "no conversation has the name 'abc', and no run" in run("sessions", "rename", "abc", "A").stderr
+    assert "'abc' does not exist. For a run in a journal, add --journal" in run("show", "abc").stderr
+
+
+@pytest.mark.parametrize("command", ["resume", "show", "replay"])
+def test_arguments_in_another_order_get_the_right_one(run, folder, command):
+    for arguments, expected in (
+        (
+            ("1f3a", "mytools.py:agent"),
+            f"mytools.py:agent: the agent is the first argument: main {command} mytools.py:agent",
+        ),
+        (("mytools.py", "1f3a"), f"name an agent of the file as the first argument, main {command} mytools.py:AGENT"),
+        (("1f3a", "mytools.py"), "or its tools with --tools mytools.py"),
+        (("1f3a", "2", "3"), "unexpected extra arguments (2 3)"),
+    ):
+        refused = run(command, *arguments)
+        assert refused.exit_code == 2
+        assert expected in refused.stderr
 
 
 def test_an_interrupted_run_leaves_the_line_that_resumes_it(folder):

@@ -259,14 +259,16 @@ class LinesStore(SharedStore):
             self._owner = OwnerFile(self._path)
         lease = Lease(conversation, secrets.randbits(60), self)
         holder = f"{name_process()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
+        path = self._lease_path(conversation)
         try:
             self._held[conversation] = lease.token
-            path = self._lease_path(conversation)
             with open_private(f"{path}-new") as file:
                 os.fchmod(file.fileno(), os.fstat(self._file).st_mode & 0o777)  # all users of the journal read it
                 file.write(f"{self._owner.owner:x} {holder}")
             os.replace(f"{path}-new", path)  # others see none or the whole
         except BaseException:  # also an interrupt, after which nothing would release it
+            with suppress(OSError):
+                os.unlink(f"{path}-new")
             self.release(lease)
             raise
         return lease

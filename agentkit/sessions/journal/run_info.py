@@ -253,12 +253,13 @@ def find_run(store: Store, run: str) -> RunInfo:
 
 def find_entry(store: Store, run: str) -> RunEntry:
     """Return the entry of the run whose id is or begins with `run`; raise `JournalError` unless there is one."""
-    found = store.runs(RunFilter(ids=[run])) or (store.runs(RunFilter(prefix=run, limit=2)) if run else [])
+    found = store.runs(RunFilter(ids=[run])) or (store.runs(RunFilter(prefix=run, limit=4)) if run else [])
     if len(found) != 1:
         which = "several runs have ids that begin with" if found else "no run has the id"
         place = store.named.removeprefix("the journal ")
         how = f"agentkit runs --journal {place}" if isinstance(store, SharedStore) else "agentkit.journal.runs(store)"
-        raise JournalError(f"{which} {run!r} in {store.named}; {how} lists them")
+        some = f": {', '.join(entry.id for entry in found[:3])}{', ...' if len(found) > 3 else ''}" if found else ""
+        raise JournalError(f"{which} {run!r} in {store.named}{some}; {how} lists them")
     return found[0]
 
 
@@ -471,8 +472,8 @@ class Setup:
         """Raise `JournalError` if `now` differs from the setup that `run` began with."""
         if changes := self.changes(now):
             raise JournalError(
-                f"run {run} began with another agent. {'; '.join(changes)}. To resume it with this agent: "
-                'agent.resume(run_id, changed="go on")'
+                f"run {run} began with another agent. {'; '.join(changes)}. Resume it with the agent that began it, or "
+                'with this one: agent.resume(run_id, changed="go on"), agentkit resume --go-on'
             )
 
     def changes(self, now: "Setup") -> list[str]:

@@ -947,4 +947,6 @@ def _remedy(error: Exception) -> str:
         return "The file is damaged, or not a journal. `agentkit runs --salvage FILE` copies what can still be read."
     if primary == sqlite3.SQLITE_FULL:
         return "Make room on the disk."
+    if primary == sqlite3.SQLITE_IOERR:  # on a full disk SQLite cannot even make the file that readers share
+        return "Make room on the disk if it is full, or check it."
     return "The folder must exist and be writable, the file too."

@@ -316,3 +316,15 @@ def test_a_full_disk_has_its_own_remedy_and_leaves_the_file_as_it_was(path, monk
     with pytest.raises(JournalError, match=r"No space left on device\. Make room on the disk\.\n"):
         agent_of(Journal(path, errors="raise")).run("again")
     assert path.read_bytes() == before
+
+
+def test_a_lease_that_a_full_disk_refuses_leaves_no_file(path, monkeypatch):
+    agent_of(path).run("go")
+
+    def fail(old, new):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(JournalError, match="Make room on the disk"):
+        agent_of(Journal(path, errors="raise")).run("again")
+    assert [*path.parent.glob("*-taken-*")] == []

@@ -76,7 +76,9 @@ class TestShow:
             "order_170",
         ]
         assert show("shop_ord", store=path).run.id == "shop_order_1"
-        with pytest.raises(JournalError, match="several runs have ids that begin with 'order_1'"):
+        with pytest.raises(
+            JournalError, match=r"several runs have ids that begin with 'order_1' .*: order_170, order_17; "
+        ):
             show("order_1", store=path)
 
     def test_each_query_of_a_batch_is_recorded_as_a_run(self, path):

@@ -9,6 +9,7 @@ import pytest
 
 from agentkit import JsonAgent, journal
 from agentkit.extend import JournalError, find_problems, salvage
+from agentkit.sessions.journal.connections import close_idle_stores
 from agentkit.testing import ScriptedModel, answer, call
 
 READ = """
@@ -85,3 +86,22 @@ def test_a_file_of_which_nothing_can_be_read_is_said_to_be_so(tmp_path, content)
         with pytest.raises(JournalError, match="nothing in it can be read"):
             read(path)
     assert path.read_bytes() == content
+
+
+FULL = """
+import resource, sys
+from agentkit import journal
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as on a full disk, no file can grow
+try:
+    journal.runs(sys.argv[1])
+except journal.JournalError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_a_disk_without_room_for_the_files_beside_a_journal_has_its_own_remedy(file):
+    JsonAgent(len, model=ScriptedModel(answer("3")), journal=file)("Go")
+    close_idle_stores()
+    done = subprocess.run([sys.executable, "-c", FULL, file], capture_output=True, text=True)
+    assert "Make room on the disk if it is full" in done.stdout, done.stderr
