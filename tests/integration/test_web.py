@@ -448,6 +448,24 @@ def test_a_long_answer_is_not_laid_out_at_each_piece_and_a_reader_is_not_moved()
 
 
 @pytest.mark.integration
+@pytest.mark.timeout(100)
+def test_of_two_windows_that_decide_at_once_one_reads_why_its_decision_does_not_count():
+    require("playwright-core")
+    if CHROMIUM is None:
+        pytest.skip("missing: Chromium (Debian package chromium)")
+    with serve_page() as address:
+        command = ["node", HERE / "page_windows.mjs", MODULES, CHROMIUM, address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    assert done.returncode == 0, f"{found}\n{done.stderr}"
+    assert len({*found["answers"]}) == 1
+    won, lost = sorted(found["notices"])
+    assert won == ""
+    assert "too late" in lost or "still working" in lost
+    assert found["problems"] == []
+
+
+@pytest.mark.integration
 @pytest.mark.timeout(150)
 def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
     require("playwright-core", "axe-core")

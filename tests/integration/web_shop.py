@@ -61,6 +61,8 @@ def reply(request):
     if last["role"] == "tool" and last["content"] == "1. [ ] Look\n2. [ ] Tell <b>Ada</b>":
         return call("tick_off", steps=[1])
     query = [str(message["content"]) for message in request.messages if message["role"] == "user"][-1]
+    if last["role"] == "tool" and "slowly" in query and last["content"] != "worked":
+        return call("work")
     if last["role"] == "tool" and "stumble" in query:
         if query not in stumbles:
             stumbles.append(query)

@@ -87,7 +87,6 @@ async function follow(open, epoch) {
   setRunning(true);
   try {
     if (!(await followEvents(await open(), epoch))) return;
-    setNotice("");
     setRunning(false);
     sayState();
     loadLists();
