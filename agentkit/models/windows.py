@@ -31,8 +31,20 @@ _MESSAGES = (
     rf"cannot exceed {_ROOM} - received {_USED}",
     rf"too long: {_USED}, model maximum context length: {_ROOM}",
     rf"(?:less than|must be <=) {_ROOM}(?: tokens)?\. Given: {_USED}(?:.*?{_REPLY} `max_new_tokens`)?",
-    # messages with the window alone
-    rf"(?:context (?:length|window|size)|maximum number of tokens)(?:[ :=(]|is|of|only|limit|this model)*{_ROOM}\b",
+    # Vertex AI, Bedrock, Moonshot, Cerebras, watsonx, SGLang, TensorRT-LLM, LM Studio
+    rf"token count (?:is|of) {_USED} (?:but|exceeds)[a-z ]*{_ROOM}",
+    rf"max input tokens: {_ROOM}.*?count: {_USED}",
+    rf"prompt tokens \({_USED}\) exceed[a-z ]*\({_ROOM}",
+    rf"token limit: {_ROOM} \(requested: {_USED}",
+    rf"current length is {_USED} while limit is {_ROOM}",
+    rf"input tokens {_USED} cannot exceed[a-z ]*{_ROOM}",
+    rf"length \({_USED}(?: tokens)?\) exceeds[a-z ]*\({_ROOM}",
+    rf"n_keep \({_USED}\) >= n_ctx \({_ROOM}",
+    # OpenAI, and DashScope; messages with the window alone
+    rf"configured limit of {_ROOM} tokens.*?resulted in {_USED}",
+    rf"input length should be \[1, {_ROOM}\]",
+    r"(?:context (?:length|window|size)|maximum number of tokens)"
+    rf"(?:[ :=(]|is|of|only|limit|this model|allowed)*{_ROOM}\b",
 )
 MAX_ERROR_MESSAGE_CHARS = 4_000
 """Characters of an error message that are read."""

@@ -25,11 +25,21 @@ from ...core.parts import shorten_data
 from .requests import refuses_instructions
 
 _CONTEXT_ERROR = re.compile(
-    r"context[ _](length|window|limit)|maximum (context|prompt length|model length)|too many tokens"
-    r"|(prompt|input) is too long|input length exceeds|reduce the length|exceeds the maximum number of tokens"
-    r"|available context size|`max_new_tokens` must be|`inputs` must have less",
+    r"context[ _](?:length|window|limit)|maximum (?:context|prompt length|model length)|too many (?:input )?tokens"
+    r"|(?:prompt|input) is too (?:long|large)|(?:prompt|input) (?:token )?length\b.{0,80}exceed|reduce the length"
+    r"|exceeds the maximum number of tokens|number of input tokens|token count (?:is|of) \d+ (?:but|exceeds)"
+    r"|prompt tokens \(\d+\) exceed|prompt (?:has|contains) [\d,]+ tokens|prompt exceeds max length"
+    r"|context size has been exceeded|context shift is disabled|available context size|cannot truncate prompt"
+    r"|model token limit|range of input length|max_tokens must be at least 1, got -"
+    r"|`max_new_tokens` must be|`inputs` must have less",
     re.IGNORECASE,
 )
+"""What providers and servers write of a conversation that is too long.
+
+OpenAI, Azure, DeepSeek, OpenRouter, Anthropic, Gemini, Vertex AI, Bedrock, Mistral, Groq, Together, Fireworks, Cohere,
+xAI, Cerebras, Moonshot, DashScope, Z.AI, watsonx, Databricks, vLLM, SGLang, TensorRT-LLM, text-generation-inference,
+llama.cpp, Ollama and LM Studio.
+"""
 _REQUEST_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
 """OpenAI and Groq: a single request above the account's tokens per minute. A retry cannot succeed."""
 _NO_QUOTA = re.compile(r"insufficient_quota|credit balance is too low", re.IGNORECASE)

@@ -85,6 +85,42 @@ SAID = [
     ("Input is too long for requested model.", None),
     ("Your input exceeds the context window of this model. Please adjust your input and try again.", None),
     ("This model's maximum context length is 10 tokens", Window(10)),
+    (
+        "Unable to submit request because the input token count is 40000 but model only supports up to 32768. Reduce the "
+        "input token count and try again.",
+        Window(32768, 40000),
+    ),
+    ("prompt token count of 130000 exceeds the limit of 128000", Window(128000, 130000)),
+    (
+        "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens. Please "
+        "reduce the length of the messages.",
+        Window(272000, 300000),
+    ),
+    ("The input token count exceeds the maximum number of tokens allowed 1048576.", Window(1048576)),
+    (
+        "The model returned the following errors: Input Tokens Exceeded: Number of input tokens exceeds maximum length.",
+        None,
+    ),
+    ("Too many input tokens. Max input tokens: 8192, request input token count: 9279", Window(8192, 9279)),
+    ("prompt tokens (200001) exceed model maximum (131072)", Window(131072, 200001)),
+    (
+        "Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192",
+        Window(8192, 9000),
+    ),
+    ("Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)", Window(8192, 9000)),
+    ("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]", Window(30720)),
+    ("Prompt exceeds max length", None),
+    ("the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model", Window(4096, 5000)),
+    (
+        "Input length (40000 tokens) exceeds the maximum allowed length (32762 tokens). Use a shorter input or enable "
+        "--allow-auto-truncate.",
+        Window(32762, 40000),
+    ),
+    ("Prompt length (5000) exceeds maximum input length (4096).", Window(4096, 5000)),
+    ("Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)", Window(7424, 15028)),
+    ("Context size has been exceeded.", None),
+    ("context shift is disabled", None),
+    ("max_tokens must be at least 1, got -904.", None),
 ]
 
 
