@@ -22,6 +22,7 @@ from typing import Any
 from ...core.errors import ModelError, ModelErrorKind
 from ...core.masking import iterate_causes, mask, mask_exception
 from ...core.parts import shorten_data
+from .limits import WebPage
 from .requests import refuses_instructions
 
 _CONTEXT_ERROR = re.compile(
@@ -72,16 +73,28 @@ llama.cpp sends it with status 500, but no retry can succeed.
 """
 _REFUSED_ROLES = re.compile(r"roles must alternate", re.IGNORECASE)
 """A refusal of a chat template, which llama.cpp and others send with status 500."""
-_FILTERED = re.compile(r"""["']code["']:\s*["'](?:content_filter|content_policy_violation)["']""")
-"""The codes of Azure OpenAI and of OpenAI for a request that their filter stopped; many servers copy them."""
+_FILTERED = re.compile(
+    r"""["']code["']:\s*["'](?:content_filter|(?:image_)?content_policy_violation)["']"""
+    r"|blocked by content filtering policy"
+)
+"""The codes of Azure OpenAI and of OpenAI for a request that their filter stopped, which many servers copy.
+
+And the words of Anthropic.
+"""
+_FAILED_CALL = re.compile(r"""["']code["']:\s*["'](?:tool_use_failed|output_parse_failed)["']""")
+"""The codes of Groq for a reply of the model that it cannot read; it sends them with status 400."""
 _REFUSED = re.compile(
     r"connection refused|\[Errno 111\]|\[Errno 61\]|WinError 10061|all connection attempts failed", re.I
 )
 _TIMEOUT_CLASSES = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
-_TRANSPORT_CLASSES = {"TransportError", "ClientConnectionError", "ClientPayloadError", "ConnectionError"}
+_TRANSPORT_CLASSES = {
+    "TransportError", "ClientConnectionError", "ClientPayloadError", "ClientResponseError", "ConnectionError"
+}  # fmt: skip
+"""Of httpx, aiohttp and Python; the third of aiohttp's is a response that is no HTTP."""
 
 _UNREAD_CLASSES = {"AttributeError", "IndexError", "KeyError", "TypeError", "ValidationError"}
 """What reading a reply raises that has not the form of the provider's API."""
+_PAGE = "the server sent a web page, not a reply of a model. Is api_base the address of an API?"
 _TRACEBACK = "Traceback (most recent call last)"
 """Where litellm's own text begins in some messages."""
 
@@ -94,9 +107,69 @@ _KIND_BY_STATUS: dict[int, ModelErrorKind] = {
     429: "rate_limit",
     504: "timeout",
 }
+_STATUS_BY_CODE = (
+    ("image|prompt", 400),
+    ("server_error|internal", 500),
+    ("authentication|invalid_api_key", 401),
+    ("billing", 402),
+    ("permission", 403),
+    ("not_?found", 404),
+    ("request_too_large", 413),
+    ("rate_limit|insufficient_quota", 429),
+    ("timeout", 504),
+    ("overloaded", 529),
+    ("invalid|bad_?request|context_length|content_filter|content_policy", 400),
+)
+"""The statuses that codes and types of errors stand for, in replies of status 200.
+
+Sources: Anthropic, "Errors"; OpenAI, "Error codes", and the codes of a failed response of the Responses API.
+"""
 _CUT_STREAM = re.compile("Stream ended before a finish_reason was received")
 """The message of litellm since 1.109 for a stream without an end."""
 _TRANSIENT_STATUS = {408, 409, 425, 429}
+
+
+class ErrorInReply(Exception):
+    """An error that a provider sent in a reply of status 200, streamed or not.
+
+    Some versions of litellm skip it, and most make up a status. `status_code` is the one that it stands for, or None.
+    """
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(json.dumps({"error": error}, ensure_ascii=False))
+        self.status_code = _read_status(error)
+
+
+def _read_status(error: Any) -> int | None:
+    names = (error.get("code"), error.get("type")) if isinstance(error, dict) else ()
+    for name in map(str, names):
+        if name.isdecimal() and len(name) == 3:
+            return int(name)
+        for pattern, status in _STATUS_BY_CODE:
+            if re.search(pattern, name, re.IGNORECASE):
+                return status
+    return None
+
+
+def find_error(text: str) -> ErrorInReply | None:
+    """Return the error that a line of a stream holds, or a whole reply; None without one.
+
+    Some servers send an error without contents with each reply. llama.cpp sends a line that begins with "error:".
+    """
+    is_error_line = text.startswith("error:")
+    if not is_error_line and '"error"' not in text:
+        return None
+    try:
+        data, _ = json.JSONDecoder().raw_decode(text, text.find("{"))
+        error = data.get("error")
+        if data.get("type") == "response.failed":  # an event of the Responses API
+            error = data["response"]["error"]
+        elif is_error_line or (not error and "error" in (data.get("object"), data.get("type"))):  # vLLM, Responses API
+            error = data
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    has_contents = any(error.values()) if isinstance(error, dict) else bool(error)
+    return ErrorInReply(error) if has_contents else None
 
 
 def convert_error(
@@ -105,6 +178,7 @@ def convert_error(
     model: str,
     begun: bool = False,
     body: str | None = None,
+    is_accepted: bool = False,
     outer: BaseException | None = None,
 ) -> ModelError:
     """Return the `ModelError` for `error`, which a litellm call raised; the caller raises it from `error`.
@@ -117,14 +191,21 @@ def convert_error(
         model: The model's name, for the message.
         begun: Whether the provider had started to reply.
         body: The body of the reply as far as it is known.
+        is_accepted: Whether the reply has a status of success.
         outer: The exception that was being handled when the call began. Python adds it to the chain of causes,
             although it is not a cause.
     """
     chain = list(_iter_chain(error, outer))
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # only a wrapper
+    if is_accepted and (found := find_error(body or "")):
+        links = [found]
     kind, transient = _classify(links, begun)
     status = _find_status(links)
-    text = mask(shorten_data(_explain(links, body, begun)))[:_MAX_MESSAGE_CHARS] + _find_remedy(links, kind)
+    is_page = any(isinstance(link, WebPage) for link in links) or (
+        is_accepted and (body or "").lstrip().startswith("<")
+    )
+    text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun)))[:_MAX_MESSAGE_CHARS]
+    text += _find_remedy(links, kind)
     retry_after = _find_retry_after(links)
     mask_exception(error, outer=outer)
     for link in iterate_causes(error, outer):
@@ -163,6 +244,8 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return "server", False
     if find_refused_parts(headlines) or _REFUSED_ROLES.search(headlines) or refuses_instructions(headlines):
         return "bad_request", False
+    if _FAILED_CALL.search(text):
+        return "server", True
     if "ContentPolicyViolationError" in names or (status is not None and status < 500 and _FILTERED.search(text)):
         return "refused", False
     if names & _TIMEOUT_CLASSES:

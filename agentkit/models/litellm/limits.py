@@ -188,6 +188,10 @@ class ReplyTooLarge(Exception):
     """A reply with more bytes than allowed."""
 
 
+class WebPage(Exception):
+    """A page of HTML in place of a stream."""
+
+
 class ReplyAbandoned(Exception):
     """The caller no longer waits for the reply, so its connection is closed."""
 
@@ -202,6 +206,11 @@ class ReplyGuard:
     max_bytes: int = MAX_REPLY_BYTES
     abandoned: threading.Event = field(default_factory=threading.Event)
     responses: list[Any] = field(default_factory=list)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the last response has a status of success."""
+        return bool(self.responses) and self.responses[-1].is_success
 
     @property
     def body(self) -> str | None:
@@ -237,7 +246,8 @@ def watch_response(response: Any, guard: ReplyGuard) -> None:
 class _Lines:
     """Text in pieces as lines, without a byte order mark at its start.
 
-    httpx ends lines at U+2028, too, and at others that JSON has unescaped in its texts.
+    httpx ends lines at U+2028, too, and at others that JSON has unescaped in its texts. A carriage return ends a line
+    (HTML Standard, "Parsing an event stream").
     """
 
     def __init__(self) -> None:
@@ -247,11 +257,13 @@ class _Lines:
     def add(self, text: str) -> Iterator[str]:
         """Yield the lines that the text completes."""
         if self._is_start:
-            text = text.removeprefix("\ufeff")
+            text = text.removeprefix("\ufeff").lstrip()
             self._is_start = not text
-        *ends, rest = text.split("\n")
+            if text.startswith("<"):
+                raise WebPage
+        *ends, rest = text.replace("\r", "\n").split("\n")
         for end in ends:
-            yield "".join([*self._begun, end]).removesuffix("\r")
+            yield "".join([*self._begun, end])
             self._begun = []
         self._begun.append(rest)
 

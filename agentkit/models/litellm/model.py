@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, suppress
+from functools import partial
 from typing import Any, get_args
 
 from ...core.errors import DefinitionError, ModelError
@@ -48,7 +49,7 @@ from .requests import (
     refuses_parallel_calls,
     refuses_reasoning,
 )
-from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient
+from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient, aread_to_end, read_to_end
 
 _MODEL_NAMES = (
     'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
@@ -331,15 +332,14 @@ class LiteLLMModel:
             with closing(source):
                 with own_call(litellm, guard, is_async=False):
                     chunks = source.chunks()
-                for chunk in chunks:
+                for chunk in read_to_end(chunks, partial(assembler.is_complete, source)):
                     yield from assembler.add(chunk)
                 yield self._mark_end(assembler.build_reply(source), request)
         except (ModelError, DefinitionError):
             raise
         except Exception as error:
             begun = bool(guard.responses) or answer is not None
-            failure = convert_error(error, model=self._name, begun=begun, body=guard.body, outer=outer)
-            raise failure from error
+            raise self._convert(error, guard, begun=begun, outer=outer) from error
 
     async def _aiter_pieces(self, request: Request, guard: ReplyGuard) -> AsyncGenerator[Delta | Reply | Signal, None]:
         outer = sys.exception()
@@ -355,7 +355,7 @@ class LiteLLMModel:
             async with aclosing(source):
                 with own_call(litellm, guard, is_async=True):
                     chunks = await source.achunks()
-                async for chunk in chunks:
+                async for chunk in aread_to_end(chunks, partial(assembler.is_complete, source)):
                     for piece in assembler.add(chunk):
                         yield piece
                 yield self._mark_end(assembler.build_reply(source), request)
@@ -363,8 +363,12 @@ class LiteLLMModel:
             raise
         except Exception as error:
             begun = bool(guard.responses) or answer is not None
-            failure = convert_error(error, model=self._name, begun=begun, body=guard.body, outer=outer)
-            raise failure from error
+            raise self._convert(error, guard, begun=begun, outer=outer) from error
+
+    def _convert(self, error: Exception, guard: ReplyGuard, *, begun: bool, outer: BaseException | None) -> ModelError:
+        return convert_error(
+            error, model=self._name, begun=begun, body=guard.body, is_accepted=guard.is_accepted, outer=outer
+        )
 
     def _mark_end(self, reply: Reply, request: Request) -> Reply:
         """Mark a text that ends the model's turn as the answer (`ends_turn`), if the model is known to call tools.

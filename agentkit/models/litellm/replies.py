@@ -153,6 +153,8 @@ _FILTERED_REASONS = {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", 
 """Gemini's finish reasons of a filtered reply, which litellm's stream calls "tool_calls" if there are calls."""
 _FAILED_REASONS = {"error", "abort"}
 """The finish reasons of OpenRouter and vLLM for a reply that failed in the middle."""
+_UNFINISHED = {"cancelled", "failed", "in_progress", "queued"}
+"""The statuses of a response of the Responses API that is no whole reply."""
 _KNOWN_REASONS = {"stop", "tool_calls", "content_filter"}
 """OpenAI's other finish reasons. Unknown ones of some servers are read as one of the first two."""
 _COST_HEADER = "x-litellm-response-cost"
@@ -270,12 +272,15 @@ def _find_proxy_cost(response: Any) -> float | None:
 
 
 def _is_aborted(body: str) -> bool:
-    """Return whether the JSON of a whole reply in OpenAI's form says that the server aborted it: litellm hides it."""
-    if not any(f'"{reason}"' in body for reason in _FAILED_REASONS):
+    """Return whether the JSON of a whole reply in OpenAI's forms says that the server aborted it: litellm hides it."""
+    if not any(f'"{reason}"' in body for reason in (*_FAILED_REASONS, *_UNFINISHED)):
         return False
     try:
-        return json.loads(body)["choices"][0]["finish_reason"] in _FAILED_REASONS
-    except (ValueError, LookupError, TypeError, RecursionError):
+        data = json.loads(body)
+        if data.get("object") == "response":
+            return data["status"] in _UNFINISHED
+        return data["choices"][0]["finish_reason"] in _FAILED_REASONS
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
 
 
@@ -319,6 +324,9 @@ def clean_reply(message: Message) -> Message:
             value = {name: field for name, field in more.items() if field}
         if value and key not in tidied:
             tidied[key] = value
+    legacy = tidied.pop("function_call", None)
+    if legacy and "tool_calls" not in tidied:  # the form before `tools`, which some servers still send
+        tidied["tool_calls"] = [{"id": "", "type": "function", "function": legacy}]
     for call in tidied.get("tool_calls", ()):
         call.pop("index", None)
         call["id"] = normalize_id(call.get("id")).partition(_SIGNATURE_MARK)[0]

@@ -17,6 +17,7 @@ from ...core.errors import ModelError
 from ...core.messages import Message
 from ...engine.history.tool_calls import normalize_id
 from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
+from .errors import ErrorInReply, find_error
 from .importing import report_difference
 from .limits import Signal
 from .parameters import fill_arguments, read_items, restore_items
@@ -38,23 +39,16 @@ class _AttributeDict(dict[str, Any]):
 decode_json = json.JSONDecoder(object_hook=_AttributeDict).decode
 
 
-class ErrorInStream(Exception):
-    """An error that a provider sent within a stream; some versions of litellm skip it."""
-
-    def __init__(self, line: str, status_code: Any) -> None:
-        super().__init__(line)
-        self.status_code = status_code
-
-
-def check_line(line: str) -> None:
+def check_line(line: Any) -> None:
     """Raise the error that a line of a stream holds, if any."""
-    if '"error"' in line:
-        error: Any = None
-        with suppress(ValueError, AttributeError):
-            data = decode_json(line.removeprefix("data:").strip())
-            error = data.error or (data.object == "error" and data)
-        if error:
-            raise ErrorInStream(line, getattr(error, "code", None))
+    if isinstance(line, str) and (error := find_error(line)) is not None:
+        raise error
+
+
+def _check_event(otherwise: Callable[[Any], Any], event: Any) -> Any:
+    """Raise the error that an event of the Responses API holds, if any; else process it."""
+    check_line(event)
+    return otherwise(event)
 
 
 def to_event(line: Any) -> Any:
@@ -76,13 +70,28 @@ _MAX_DIGITS = 15
 def read_counts(usage: Any) -> None:
     """Replace tokens that are texts in the usage of a chunk; some servers send "12". Another text counts nothing."""
     for key, value in usage.items() if isinstance(usage, dict) else ():
-        if isinstance(value, str) and key.endswith("_tokens"):
+        if isinstance(value, str) and key.endswith(("_tokens", "_count")):
             usage[key] = int(value) if value.isdecimal() and len(value) <= _MAX_DIGITS else None
         read_counts(value)
 
 
-_TEXT_COUNT = re.compile(r'("(?:(?:[a-z]+_)*(?:in|out)put_tokens|(?:prompt_)?eval_count)"\s*:\s*)"(\d{1,15})"')
-"""Tokens of Anthropic or Ollama that are a text."""
+_TEXT_COUNT = re.compile(r'(?:put_tokens|eval_count)"\s*:\s*"')
+"""What a line with tokens of Anthropic or Ollama that are a text has."""
+
+
+def _read_line_counts(line: str) -> str:
+    """Return the line of Anthropic or Ollama with its tokens that are texts as numbers."""
+    if not _TEXT_COUNT.search(line):
+        return line
+    head, brace, rest = line.partition("{")
+    try:
+        data = json.loads(brace + rest)
+        read_counts({"message": data.get("message") and data["message"].get("usage"), "delta": data.get("usage")})
+    except (ValueError, AttributeError, RecursionError):
+        return line
+    counts = {key: data[key] for key in ("prompt_eval_count", "eval_count") if key in data}
+    read_counts(counts)
+    return head + json.dumps({**data, **counts}, ensure_ascii=False)
 
 
 def join_pieces(content: Any) -> str:
@@ -187,12 +196,11 @@ class LineTap:
         self.grounding.add_line(text)
         if text.startswith(_NO_DATA):  # litellm would read Gemini's as a part of a chunk
             return ""
-        return _TEXT_COUNT.sub(r"\1\2", line) if isinstance(line, str) and _TOKEN_MARK.search(line) else line
+        return _read_line_counts(line) if isinstance(line, str) else line
 
 
 _NO_DATA = (":", "event:", "id:", "retry:")
 """The begins of lines of an event stream that hold no data."""
-_TOKEN_MARK = re.compile(r'"usage"|_count"')
 _DIRECT_PROVIDERS = {"openai", "anthropic", "gemini", "groq", "ollama_chat"}
 """Providers whose inner iterator yields OpenAI-shaped chunks (and generic dicts, mostly empty)."""
 _CUT_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -320,6 +328,8 @@ class ChunkSource:
             inner._handle_string_chunk = partial(self._read_extras, inner._handle_string_chunk)
         elif not self._is_direct and type(inner).__module__.partition(".")[0] == "openai":  # the SDK's own stream
             inner = self._wrapper.completion_stream = ChunkTap(inner, self._read_deltas)
+        if hasattr(self._lines, "_process_chunk"):  # of the Responses API, where litellm loses the text of an error
+            self._lines._process_chunk = partial(_check_event, self._lines._process_chunk)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
             self._tap = inner.streaming_response = LineTap(self._lines)
@@ -393,6 +403,25 @@ class ReasoningDetails:
 
 _DETAIL_TEXTS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The types of entries that are streamed in pieces, and where their text is."""
+
+
+def read_to_end(chunks: Iterator[Any], is_complete: Callable[[], bool]) -> Iterator[Any]:
+    """Yield the chunks; a connection that fails behind the last one of a complete reply has ended."""
+    try:
+        yield from chunks
+    except Exception as error:
+        if isinstance(error, ErrorInReply) or not is_complete():
+            raise
+
+
+async def aread_to_end(chunks: AsyncIterator[Any], is_complete: Callable[[], bool]) -> AsyncIterator[Any]:
+    """Yield the chunks as `read_to_end` does."""
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except Exception as error:
+        if isinstance(error, ErrorInReply) or not is_complete():
+            raise
 
 
 class TimedClient:
@@ -487,7 +516,10 @@ class StreamAssembler:
             elif key != "thinking_blocks":
                 is_part = isinstance(value, list) and key not in GROWING_FIELDS
                 self._extras[key] = self._extras.get(key, []) + value if is_part else value
-        for piece in getattr(delta, "tool_calls", None) or ():
+        pieces = getattr(delta, "tool_calls", None) or ()
+        if not pieces and (legacy := getattr(delta, "function_call", None)):
+            pieces = [_AttributeDict(index=0, function=legacy)]
+        for piece in pieces:
             yield self._add_call(piece)
 
     def _add_block(self, block: dict[str, Any]) -> None:
@@ -543,6 +575,10 @@ class StreamAssembler:
         if identity and known["id"]:  # not the id of any call
             return bool(name) or is_complete
         return bool(name and known["function"]["name"]) and (index is None or is_complete)
+
+    def is_complete(self, source: ChunkSource) -> bool:
+        """Return whether the provider finished the reply and reported its usage, which it does last."""
+        return source.is_finished(self._finish_reason) and bool(source.usage or self._usage)
 
     def build_reply(self, source: ChunkSource) -> Reply:
         """Return the reply; raise `ModelError` if `source` ended without a finish reason."""

@@ -7,11 +7,14 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
+import aiohttp
 import httpx
 import pytest
 import respx
+from multidict import CIMultiDict, CIMultiDictProxy
 from raw_server import Line, SlowServer
 from wire_providers import KEY, Play, Provider
+from yarl import URL
 
 from agentkit.core.errors import ModelError
 from agentkit.core.flow import ask, drive
@@ -148,6 +151,13 @@ def test_a_body_cut_short_is_a_fault_of_the_connection(provider: Provider, play:
     with ModelServer({"content": "hello", "cut": True}, {"content": "hello", "cut": True}) as server:
         error = failure(play, provider.at(server))
     assert (error.kind, error.transient) == ("connection", True)
+
+
+def test_a_response_that_is_no_http_is_a_fault_of_the_connection_in_the_words_of_aiohttp() -> None:
+    request = aiohttp.RequestInfo(URL("http://127.0.0.1"), "POST", CIMultiDictProxy(CIMultiDict()))
+    cause = aiohttp.ClientResponseError(request, (), status=400, message="Invalid character in Content-Length")
+    told = convert_error(cause, model="m")
+    assert (told.kind, told.transient) == ("connection", True)
 
 
 def test_an_unanswered_request_times_out(provider: Provider, play: Play, stream: bool) -> None:

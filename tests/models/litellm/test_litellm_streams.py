@@ -3,9 +3,11 @@
 import asyncio
 import json
 import re
+import socket
 from typing import Any
 
 import pytest
+from raw_server import Line, SlowServer
 from waiting import wait_until, without_collector
 from wire_providers import Play, Provider
 
@@ -19,6 +21,7 @@ from agentkit.tools.registry import ToolRegistry
 
 HI = [user("hi")]
 PATHS = {"openai": "/chat/completions", "groq": "/chat/completions", "anthropic": "/v1/messages", "ollama": "/api/chat"}
+EVENTS = {"Content-Type": "text/event-stream"}
 CALLS = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now"}]}
 
 
@@ -71,6 +74,121 @@ def test_an_error_within_a_stream_may_be_tried_again(name: str, play: Play) -> N
         play(Provider(name).at(server), HI, stream=True)
     assert (caught.value.kind, caught.value.transient) == ("server", True)
     assert "upstream failed" in str(caught.value)
+
+
+def openai_error(kind: str | None, code: Any = None) -> dict[str, Any]:
+    return {"error": {"message": "said so", "type": kind, "param": None, "code": code}}
+
+
+def anthropic_error(kind: str, message: str = "said so") -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+def gemini_error(code: int) -> dict[str, Any]:
+    return {"error": {"code": code, "message": "said so", "status": "ANY"}}
+
+
+ERRORS: list[tuple[str, dict[str, Any], str, bool]] = [
+    ("openai", openai_error("invalid_request_error"), "bad_request", False),
+    ("openai", openai_error("BadRequestError", "400"), "bad_request", False),
+    ("openai", openai_error("invalid_request_error", "invalid_api_key"), "authentication", False),
+    ("openai", openai_error("invalid_request_error", "model_not_found"), "not_found", False),
+    ("openai", openai_error("invalid_request_error", "context_length_exceeded"), "context", False),
+    ("openai", openai_error(None, "content_filter"), "refused", False),
+    ("openai", openai_error("insufficient_quota", "insufficient_quota"), "rate_limit", False),
+    ("openai", openai_error("requests", "rate_limit_exceeded"), "rate_limit", True),
+    ("openai", openai_error("server_error"), "server", True),
+    ("openai", openai_error("odd", "strange"), "server", True),
+    ("groq", openai_error("invalid_request_error"), "bad_request", False),
+    ("groq", openai_error("invalid_request_error", "tool_use_failed"), "server", True),
+    ("anthropic", anthropic_error("invalid_request_error"), "bad_request", False),
+    ("anthropic", anthropic_error("authentication_error"), "authentication", False),
+    ("anthropic", anthropic_error("permission_error"), "authentication", False),
+    ("anthropic", anthropic_error("request_too_large"), "context", False),
+    (
+        "anthropic",
+        anthropic_error("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
+        "context",
+        False,
+    ),
+    (
+        "anthropic",
+        anthropic_error("invalid_request_error", "Output blocked by content filtering policy"),
+        "refused",
+        False,
+    ),
+    ("anthropic", anthropic_error("rate_limit_error"), "rate_limit", True),
+    ("anthropic", anthropic_error("overloaded_error"), "server", True),
+    ("gemini", gemini_error(400), "bad_request", False),
+    ("gemini", gemini_error(403), "authentication", False),
+    ("gemini", gemini_error(429), "rate_limit", True),
+    ("ollama", {"error": "the input length exceeds the context length"}, "context", False),
+    ("ollama", {"error": "model runner has unexpectedly stopped"}, "server", True),
+]
+
+
+@pytest.mark.usefixtures("_observed")
+@pytest.mark.parametrize(("name", "error", "kind", "transient"), ERRORS)
+def test_an_error_in_a_reply_of_status_200_is_classified_as_one_of_another_status(
+    name: str, error: dict[str, Any], kind: str, transient: bool, play: Play, stream: bool
+) -> None:
+    wire = find_wire(PATHS.get(name, "x:generateContent"))
+    assert wire is not None
+    begun = "".join([*wire.build_pieces({"content": "hello to you"}, "m")][:2])
+    line = json.dumps(error)
+    body = begun + (f"{line}\n" if name == "ollama" else f"data: {line}\n\n")
+    with (
+        ModelServer({"body": body if stream else line, "headers": {"Content-Type": wire.content_type}}) as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        play(Provider(name).at(server), HI, stream=stream)
+    assert (caught.value.kind, caught.value.transient) == (kind, transient)
+    message = error["error"]["message"] if name != "ollama" else error["error"]
+    assert message in str(caught.value)
+
+
+def test_an_error_line_of_llama_cpp_is_an_error(play: Play) -> None:
+    error = {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}
+    with (
+        ModelServer({"body": f"error: {json.dumps(error)}\n\n", "headers": EVENTS}) as server,
+        pytest.raises(ModelError, match="Context size has been exceeded") as caught,
+    ):
+        play(Provider("openai").at(server), HI, stream=True)
+    assert (caught.value.kind, caught.value.transient) == ("context", False)
+
+
+def test_an_error_without_contents_is_no_error(play: Play) -> None:
+    delta = {"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}], "error": {"message": "", "code": None}}
+    body = f"data: {json.dumps(delta)}\n\ndata: [DONE]\n\n"
+    with ModelServer({"body": body, "headers": EVENTS}) as server:
+        _, reply = play(Provider("openai").at(server), HI, stream=True)
+    assert reply.message["content"] == "hi"
+
+
+def test_a_connection_that_fails_behind_a_complete_reply_does_not_cost_it(provider: Provider, play: Play) -> None:
+    wire = find_wire(PATHS.get(provider.name, "x:streamGenerateContent"))
+    assert wire is not None
+    body = "".join(wire.build_pieces({"content": "hello to you"}, "m"))
+
+    def answer(line: Line) -> None:
+        line.say(f"HTTP/1.1 200 OK\r\nContent-Type: {wire.content_type}\r\nTransfer-Encoding: chunked\r\n\r\n")
+        line.chunk(body)  # and not the last chunk, of no bytes
+        line.connection.shutdown(socket.SHUT_RDWR)
+
+    with SlowServer(answer) as server:
+        _, reply = play(provider.at(server), HI, stream=True)
+        assert len(server.lines) == 1
+    assert (reply.message["content"].split(), reply.usage.input_tokens) == (["hello", "to", "you"], 10)
+
+
+@pytest.mark.usefixtures("_observed")
+def test_a_carriage_return_ends_a_line(provider: Provider, play: Play) -> None:
+    wire = find_wire(PATHS.get(provider.name, "x:streamGenerateContent"))
+    assert wire is not None
+    body = "".join(wire.build_pieces({"content": "hello to you"}, "m")).replace("\n", "\r")
+    with ModelServer({"body": body, "headers": {"Content-Type": wire.content_type}}) as server:
+        _, reply = play(provider.at(server), HI, stream=True)
+    assert reply.message["content"].split() == ["hello", "to", "you"]
 
 
 def test_calls_that_share_an_index_are_distinguished_by_their_ids(play: Play) -> None:

@@ -164,6 +164,70 @@ def test_an_argument_that_reads_like_an_aborted_reply_is_an_argument(name: str, 
     assert found(reply) == [("log", given)]
 
 
+@pytest.mark.parametrize("status", ["cancelled", "failed", "in_progress", "queued"])
+def test_a_response_that_is_not_completed_has_no_calls_to_run(status: str, play: Play) -> None:
+    wire = find_wire("/v1/responses")
+    assert wire is not None
+    body = {**drop_missing(wire.build_reply({**ADD, "request": {}}, "m")), "status": status}
+    with ModelServer({"body": body}) as server, pytest.raises(ModelError, match="aborted") as caught:
+        play(LiteLLMModel("openai/responses/gpt-5-mini", api_base=server.api_base("openai"), api_key=KEY), HI)
+    assert (caught.value.kind, caught.value.transient) == ("server", True)
+
+
+EVENT = {"code": "context_length_exceeded", "message": "said so"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "error", "sequence_number": 1, "param": None, **EVENT},
+        {"type": "error", "sequence_number": 1, "error": {"type": "invalid_request_error", "param": None, **EVENT}},
+        {"type": "response.failed", "sequence_number": 1, "response": {"status": "failed", "error": EVENT}},
+    ],
+)
+def test_an_error_event_of_the_responses_api_has_its_code_and_its_text(event: dict[str, Any], play: Play) -> None:
+    body, _ = played("/v1/responses", {"content": "hello"})
+    begun = body.split("\n\n")[:2]
+    with ModelServer({"body": "\n\n".join([*begun, f"data: {json.dumps(event)}", ""]), "headers": EVENTS}) as server:
+        own = LiteLLMModel("openai/responses/gpt-5-mini", api_base=server.api_base("openai"), api_key=KEY)
+        with pytest.raises(ModelError, match="said so") as caught:
+            play(own, HI, stream=True)
+    assert (caught.value.kind, caught.value.transient) == ("context", False)
+
+
+def test_a_call_in_the_form_before_tools_is_a_call(play: Play, stream: bool) -> None:
+    call = {"name": "add", "arguments": '{"a": 1, "b": 2}'}
+    whole = {"id": "1", "model": "m", "created": 1, "choices": [{"index": 0, "finish_reason": "function_call"}]}
+    whole["choices"][0]["message"] = {"role": "assistant", "content": None, "function_call": call}
+    pieces = [{"name": "add", "arguments": ""}, {"arguments": '{"a": 1, '}, {"arguments": '"b": 2}'}]
+    frames = [frame({"function_call": piece}) for piece in pieces]
+    with ModelServer(stream_of(*frames, frame({}, "function_call")) if stream else {"body": whole}) as server:
+        _, reply = play(Provider("openai").at(server), HI, stream=stream)
+    assert found(reply) == [SUM]
+    assert "function_call" not in reply.message
+
+
+def test_arguments_that_are_named_as_tokens_stay_texts(play: Play) -> None:
+    given = {"output_tokens": "12", "eval_count": "3"}
+    message = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "log", "arguments": given}}]}
+    counts = {"prompt_eval_count": 10, "eval_count": "5"}
+    line = {"model": "m", "created_at": "", "message": message, "done": True, "done_reason": "stop", **counts}
+    with ModelServer({"body": json.dumps(line) + "\n"}) as server:
+        _, reply = play(Provider("ollama").at(server), HI, stream=True)
+    assert found(reply) == [("log", given)]
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (10, 5)
+
+
+@pytest.mark.parametrize("page", ["<!DOCTYPE html>\n<title>Sign in</title>", "\n<html>\n<body>Welcome</body></html>"])
+def test_a_web_page_in_place_of_a_reply_is_named(provider: Provider, page: str, play: Play, stream: bool) -> None:
+    with (
+        ModelServer({"body": page, "headers": {"Content-Type": "text/html"}}) as server,
+        pytest.raises(ModelError, match="a web page, not a reply of a model") as caught,
+    ):
+        play(provider.at(server), HI, stream=stream)
+    assert (caught.value.kind, caught.value.transient) == ("server", True)
+
+
 def test_an_error_object_in_a_stream_is_an_error(play: Play) -> None:
     error = {"object": "error", "message": "engine died", "code": 500}
     with ModelServer(stream_of(frame({"content": "It is"}), error)) as server, pytest.raises(ModelError) as caught:
