@@ -134,7 +134,7 @@ class RawSchema:
             raise DefinitionError(
                 f"the tool {name!r}: parameters is nested too deeply, more than {MAX_SCHEMA_DEPTH} levels."
             )
-        if not is_well_formed(schema):
+        if not is_well_formed({key: value for key, value in schema.items() if key != "$id" or type(value) is not str}):
             schema = modernize(schema)
             _check_by_metaschema(name, schema)
         if schema["type"] != "object":

@@ -238,11 +238,22 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
+_UNCHECKED = frozenset({
+    "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary",
+    "additionalItems", "dependencies", "dependentRequired", "minContains", "maxContains", "unevaluatedItems",
+    "contentSchema",
+})  # fmt: skip
+"""The other keywords that a metaschema describes. It allows any value for an unknown one, `x-order` say."""
+
+
 def is_well_formed(schema: Any) -> bool:
-    """Return whether `schema` is certainly well formed; False also stands for keywords that are not known here."""
+    """Return whether `schema` is certainly well formed; False also stands for keywords that are not checked here."""
     if not isinstance(schema, dict):
         return isinstance(schema, bool)
-    return all((check := _CHECKS.get(key)) is not None and check(value) for key, value in schema.items())
+    return all(
+        check(value) if (check := _CHECKS.get(key)) is not None else key not in _UNCHECKED
+        for key, value in schema.items()
+    )
 
 
 PREFIX = "#/$defs/"

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import pytest
 from jsonschema import Draft202012Validator
+from jsonschema_specifications import REGISTRY
 from timing import takes_at_most
 
 from agentkit import DefinitionError, JsonTool, compare_locks, lint, lock
@@ -136,14 +137,15 @@ VALUES = [
     {"a": 1},
     [{}],
 ]
-KEYWORDS = [
-    *("type", "properties", "items", "prefixItems", "required", "enum", "minimum", "minLength", "multipleOf", "anyOf"),
-    *("uniqueItems", "pattern", "description", "$defs", "$ref", "$id", "$anchor", "if", "not", "dependentRequired"),
-]
-
-
-UNREAD = {"$id", "$anchor", "dependentRequired"}
+UNREAD = {
+    *("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"),
+    *("additionalItems", "dependencies", "dependentRequired", "minContains", "maxContains", "unevaluatedItems"),
+    "contentSchema",
+}
 """The keywords of which the quick check accepts nothing, so that the metaschema decides."""
+METASCHEMA = {key for uri in REGISTRY if "2020-12" in uri for key in REGISTRY.contents(uri).get("properties", ())}
+KEYWORDS = sorted(UNREAD | {"x-order", *METASCHEMA})
+"""All that the metaschemas of draft 2020-12 describe, and an unknown one."""
 
 
 @pytest.mark.parametrize("keyword", KEYWORDS)
