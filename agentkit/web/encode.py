@@ -255,10 +255,15 @@ class AguiEncoder:
 
 
 def to_older(event: Json) -> Json:
-    """Return an event as clients from before AG-UI 1.0 accept it: they refuse lists of parts and pending calls."""
+    """Return an event as clients from before AG-UI 1.0 accept it.
+
+    They refuse lists of parts, pending calls, and the outcome of a run that was stopped.
+    """
     if event["type"] == "TOOL_CALL_RESULT" and isinstance(event["content"], list):
         texts = [part["text"] for part in event["content"] if part["type"] == "text"]
         return {**event, "content": "\n".join(texts)}
+    if event["type"] == "RUN_FINISHED" and event["outcome"]["type"] == "cancelled":
+        return {key: value for key, value in event.items() if key != "outcome"}
     if event["type"] == "RUN_FINISHED" and "pendingToolCallIds" in event["outcome"]:
         return {**event, "outcome": {"type": event["outcome"]["type"]}}
     return event

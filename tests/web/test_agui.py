@@ -235,6 +235,10 @@ def test_events_that_came_with_the_protocol_1_0_are_not_sent_to_older_clients():
     assert (events[0]["input"]["tools"], events[0]["input"]["context"]) == ([], []), "older clients require them"
     assert [event["content"] for event in of(events, "TOOL_CALL_RESULT")] == ["[image/png, 70 bytes]"]
     assert events[-1]["outcome"] == {"type": "success"}
+    client = client_of(book, replies=[call("book", city="Rome")])
+    (interrupt,) = ask(client, protocolVersion=None)[-1]["outcome"]["interrupts"]
+    cancelled = [{"interruptId": interrupt["id"], "status": "cancelled"}]
+    assert "outcome" not in ask(client, None, protocolVersion=None, resume=cancelled)[-1]
 
 
 def test_a_run_declares_the_version_of_the_protocol_and_the_tokens_that_are_known():
