@@ -14,9 +14,11 @@ This module imports neither litellm nor httpx; it recognises their errors by cla
 import json
 import re
 import time
+from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from http.client import responses
 from typing import Any
 
 from ...core.errors import ModelError, ModelErrorKind
@@ -47,7 +49,9 @@ _NO_QUOTA = re.compile(r"insufficient_quota|credit balance is too low", re.IGNOR
 _MISSING_KEY = re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)
 _RETRY_DELAY = re.compile(r'"retryDelay":\s*"([\d.]+)s"')  # google.rpc.RetryInfo: Gemini sends no Retry-After header
 _UNREADABLE_REPLY = re.compile(r"Error converting to valid response|Got unexpected response from Ollama")
-_PREFIX = re.compile(r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?::| -)|Error code: \d+ -)\s*")
+_PREFIX = re.compile(
+    r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?: [A-Za-z]*Error)?(?::| -)|Error code: \d+ -)\s*"
+)
 _MAX_MESSAGE_CHARS = 500
 
 _PART_WORDS = {
@@ -204,7 +208,7 @@ def convert_error(
     is_page = any(isinstance(link, WebPage) for link in links) or (
         is_accepted and (body or "").lstrip().startswith("<")
     )
-    text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun)))[:_MAX_MESSAGE_CHARS]
+    text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun, status)))[:_MAX_MESSAGE_CHARS]
     text += _find_remedy(links, kind)
     retry_after = _find_retry_after(links)
     mask_exception(error, outer=outer)
@@ -333,19 +337,27 @@ def _find_retry_after(links: list[BaseException]) -> float | None:
     return float(in_body[1]) if in_body else None
 
 
-def _explain(links: list[BaseException], body: str | None, begun: bool) -> str:
+def _explain(links: list[BaseException], body: str | None, begun: bool, status: int | None) -> str:
     """Return one line about the failure, quoting the provider if it sent a message."""
-    for text in [*_iter_bodies(links), body or "", *map(str, links)]:
+    bodies = [*_iter_bodies(links)]
+    for text in [*bodies, body or "", *map(str, links)]:
         if message := _extract_message(text):
             return message
     names = _TRANSPORT_CLASSES | _TIMEOUT_CLASSES
     faults = [link for link in links if any(base.__name__ in names for base in type(link).__mro__)]
     source = faults[-1] if faults else next(filter(_is_error_in_reply, links), links[0])
     text = str(source) or str(getattr(source, "message", ""))
+    if bodies and not faults and (status or 0) >= 400:
+        text = bodies[0]
     while stripped := _PREFIX.match(text):
         text = text[stripped.end() :]
-    default = "no reply in time" if type(source).__name__ in _TIMEOUT_CLASSES else type(source).__name__
-    text = next(iter(text.partition(_TRACEBACK)[0].strip().splitlines()), "") or default
+    if text.startswith(("b'", 'b"')):  # some of litellm's routes quote the bytes of the body
+        with suppress(ValueError, SyntaxError):
+            text = literal_eval(text).decode(errors="replace")
+    text = next(iter(text.partition(_TRACEBACK)[0].strip().splitlines()), "")
+    if not text or text.startswith("<"):  # a page says nothing in its first line
+        is_timeout = type(source).__name__ in _TIMEOUT_CLASSES
+        text = "no reply in time" if is_timeout else responses.get(status or 0, type(source).__name__)
     unread = begun and not faults and any(type(link).__name__ in _UNREAD_CLASSES for link in links)
     return f"the reply cannot be read: {text}" if unread else text
 

@@ -147,6 +147,24 @@ def test_a_body_that_is_not_json_is_a_fault_of_the_server(provider: Provider, pl
         assert (error.kind, error.transient) == ("server", True), str(error)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("", "Bad Gateway"),
+        ("upstream is gone", "upstream is gone"),
+        ("кот", "кот"),
+        ("<!DOCTYPE html>\n<h1>Gone</h1>", "Bad Gateway"),
+    ],
+)
+def test_the_error_has_the_plain_text_of_a_body(
+    provider: Provider, play: Play, stream: bool, body: str, words: str
+) -> None:
+    with ModelServer({"status": 502, "body": body}) as server:
+        error = failure(play, provider.at(server), stream=stream)
+    assert str(error).partition(": ")[2] == f"{words} (HTTP 502)"
+
+
 def test_a_body_cut_short_is_a_fault_of_the_connection(provider: Provider, play: Play) -> None:
     with ModelServer({"content": "hello", "cut": True}, {"content": "hello", "cut": True}) as server:
         error = failure(play, provider.at(server))
