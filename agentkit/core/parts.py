@@ -158,7 +158,7 @@ class Audio(ContentPart):
 
 
 Content: TypeAlias = str | list[Part] | None
-"""The content of a user message."""
+"""The content of a message."""
 
 
 class DataFrame(Protocol):
@@ -259,6 +259,17 @@ def parts_of(message: Mapping[str, Any]) -> Iterator[Part]:
     content = message.get("content")
     if isinstance(content, list):
         yield from (part for part in content if isinstance(part, dict) and part.get("type") != "text")
+
+
+def join_contents(first: Content, second: Content) -> str | list[Part]:
+    """Return the contents of two messages as one, without empty ones: a text, or parts if one of them has parts."""
+    if not isinstance(first, list) and not isinstance(second, list):
+        return "\n\n".join(filter(None, (first, second)))
+    return [part for content in (first, second) for part in _list_parts(content)]
+
+
+def _list_parts(content: Content) -> list[Part]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
 
 
 def _count_bytes(text: str, start: int = 0) -> int:

@@ -32,7 +32,7 @@ from typing import Any, BinaryIO, Final
 
 from ..core.errors import DefinitionError, ModelError, ModelErrorKind, missing_package
 from ..core.messages import Message, Usage, assistant, text_of
-from ..core.parts import Part, describe_unseen
+from ..core.parts import describe_unseen, join_contents
 from ..core.portable import Json
 from ..core.values import frozen
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
@@ -196,9 +196,9 @@ def _write_messages(messages: Sequence[Message], *, can_see: bool) -> Iterator[M
     for message in messages:
         content = message.get("content") or ""
         if not isinstance(content, str):
+            seen = ("text", "image_url") if can_see else ("text",)
             content = [
-                part if part["type"] == "text" or (can_see and part["type"] == "image_url") else _note(part)
-                for part in content
+                part if part["type"] in seen else {"type": "text", "text": describe_unseen(part)} for part in content
             ]
             if all(part["type"] == "text" for part in content):
                 content = "\n".join(part["text"] for part in content)
@@ -207,20 +207,10 @@ def _write_messages(messages: Sequence[Message], *, can_see: bool) -> Iterator[M
             if pending is not None:
                 yield pending
             pending = {"role": role, "content": content}
-        elif isinstance(content, str) and isinstance(pending["content"], str):
-            pending["content"] += f"\n\n{content}"
         else:
-            pending["content"] = [*_list_parts(pending["content"]), *_list_parts(content)]
+            pending["content"] = join_contents(pending["content"], content)
     if pending is not None:
         yield pending
-
-
-def _note(part: Part) -> Part:
-    return {"type": "text", "text": describe_unseen(part)}
-
-
-def _list_parts(content: Any) -> list[Json]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
 
 
 class _Replies:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from ...core.messages import DEVELOPER, UNKNOWN, Message, ToolCall, label_of, tool_message, user, with_label
+from ...core.parts import join_contents
 from ...core.portable import find_flaw, to_json_value
 from .tool_calls import (
     ALTERNATING,
@@ -344,7 +345,7 @@ def merge_neighbours(entries: Iterable[IndexedMessage], found: Findings) -> Iter
     for place, message in entries:
         if held is not None and _can_merge(held[1], message):
             found.add(place, "consecutive_roles", f"a second {message['role']} message in a row", ALTERNATING)
-            joined = {**message, "content": _join_contents(held[1]["content"], message.get("content"))}
+            joined = {**message, "content": join_contents(held[1]["content"], message.get("content"))}
             has_label = "label" in held[1] or "label" in message
             message = with_label(joined, label_of(held[1]).join(label_of(message))) if has_label else joined
         elif held is not None:
@@ -359,7 +360,7 @@ def merge_texts(messages: Iterable[Message]) -> Iterator[Message]:
     held: Message | None = None
     for message in messages:
         if held is not None and held.get("label") == message.get("label"):
-            message = {**message, "content": _join_contents(held["content"], message["content"])}
+            message = {**message, "content": join_contents(held["content"], message["content"])}
         elif held is not None:
             yield held
         held = message
@@ -370,13 +371,3 @@ def merge_texts(messages: Iterable[Message]) -> Iterator[Message]:
 def _can_merge(first: Message, second: Message) -> bool:
     same = first["role"] == second["role"] and first["role"] in ("user", "assistant")
     return same and first.keys() <= _TEXT_ALONE and second.keys() <= _TEXT_ALONE | {"tool_calls"}
-
-
-def _join_contents(first: Any, second: Any) -> Any:
-    if isinstance(first, str) and isinstance(second, str | None):
-        return "\n\n".join(filter(None, (first, second)))
-    return [part for content in (first, second) for part in _as_parts(content)]
-
-
-def _as_parts(content: Any) -> list[Any]:
-    return content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []

@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
 from itertools import islice
@@ -23,6 +23,7 @@ from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
+from ...core.parts import join_contents
 from ...core.portable import Json, copy_value, to_object_text
 from ...core.values import frozen
 from ...engine.history.tool_calls import split_groups
@@ -35,12 +36,7 @@ _INSTRUCTION_ERROR = re.compile(r"system role (?:is )?not supported", re.IGNOREC
 _SINGLE_CALL_ERROR = re.compile(r"single tool[- ]calls? at once|only (?:one|a single) tool[- _]calls?\b", re.IGNORECASE)
 
 
-def alternate_roles(messages: Sequence[Message]) -> Iterator[Message]:
-    """Merge neighbouring user messages, and insert an assistant message between a tool and a user message."""
-    return separate_results(_merge_users(messages))
-
-
-def separate_results(messages: Iterator[Message] | Sequence[Message]) -> Iterator[Message]:
+def separate_results(messages: Iterable[Message]) -> Iterator[Message]:
     """Insert an assistant message between a tool message and a user message; Mistral's API requires it too."""
     before = None
     for message in messages:
@@ -74,10 +70,11 @@ def refuses_parallel_calls(error: str) -> bool:
 
 
 def _merge_users(messages: Sequence[Message]) -> Iterator[Message]:
+    """Merge neighbouring user messages."""
     pending: Message | None = None
     for message in messages:
         if pending is not None and message["role"] == "user":
-            pending = {**pending, "content": _join(pending["content"], message["content"])}
+            pending = {**pending, "content": join_contents(pending["content"], message["content"])}
             continue
         if pending is not None:
             yield pending
@@ -86,16 +83,6 @@ def _merge_users(messages: Sequence[Message]) -> Iterator[Message]:
             yield message
     if pending is not None:
         yield pending
-
-
-def _join(first: Any, second: Any) -> Any:
-    if isinstance(first, str) and isinstance(second, str):
-        return f"{first}\n\n{second}"
-    return [*_list_parts(first), *_list_parts(second)]
-
-
-def _list_parts(content: Any) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
 
 
 _THINKING_KEYS = ("thinking_blocks", "reasoning_content", "provider_specific_fields")
@@ -222,7 +209,7 @@ class MessageForm:
         if self.instruction_in_query and sent and sent[0]["role"] == "system":
             sent[0] = {**sent[0], "role": "user"}
         if self.has_template:
-            return list(alternate_roles(sent))
+            return list(separate_results(_merge_users(sent)))
         if provider == "mistral":
             return list(separate_results(sent))
         return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
@@ -498,9 +485,7 @@ def convert_call_id(identity: str, provider: str) -> str:
     return digest[:9] if provider == "mistral" else f"call_{digest[:32]}"
 
 
-@lru_cache(4096)
-def _cached_object_text(arguments: str) -> str:
-    return to_object_text(arguments)
+_cached_object_text = lru_cache(4096)(to_object_text)
 
 
 def _object_text(arguments: str) -> str:
