@@ -48,7 +48,9 @@ def page_of(*tools, replies=(), store=None, **settings):
 
 def post_query(client, content="?", thread="t", **more):
     messages = [] if content is None else [{"id": "1", "role": "user", "content": content}]
-    response = client.post("/agui", json={"threadId": thread, "runId": "r1", "messages": messages, **more})
+    response = client.post(
+        "/agui", json={"threadId": thread, "runId": "r1", "protocolVersion": "1.0", "messages": messages, **more}
+    )
     assert response.status_code == 200, response.text
     return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
 
