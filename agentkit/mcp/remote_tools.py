@@ -84,7 +84,8 @@ class RemoteTools:
         offered: Sequence[str] = ("*",),
     ) -> None:
         self._invoke = invoke
-        self._offered = offered
+        self._offered = [pattern for pattern in offered if not pattern.startswith("!")]
+        self._left_out = [pattern[1:] for pattern in offered if pattern.startswith("!")]
         self._prefix = prefix
         self._trust = trust
         self._effects = effects
@@ -114,10 +115,8 @@ class RemoteTools:
 
     def offers(self, name: str) -> bool:
         """Return whether a tool with this name of the server's is wanted."""
-        left_out = [pattern[1:] for pattern in self._offered if pattern.startswith("!")]
-        return any(fnmatchcase(name, pattern) for pattern in self._offered) and not any(
-            fnmatchcase(name, pattern) for pattern in left_out
-        )
+        is_left_out = any(fnmatchcase(name, pattern) for pattern in self._left_out)
+        return not is_left_out and any(fnmatchcase(name, pattern) for pattern in self._offered)
 
     def _find_fault(self, tool: types.Tool) -> str:
         """Return why a tool is not offered; "" if it is."""

@@ -262,11 +262,11 @@ def to_older(event: Json) -> Json:
     if event["type"] == "TOOL_CALL_RESULT" and isinstance(event["content"], list):
         texts = [part["text"] for part in event["content"] if part["type"] == "text"]
         return {**event, "content": "\n".join(texts)}
-    if event["type"] == "RUN_FINISHED" and event["outcome"]["type"] == "cancelled":
-        return {key: value for key, value in event.items() if key != "outcome"}
-    if event["type"] == "RUN_FINISHED" and "pendingToolCallIds" in event["outcome"]:
-        return {**event, "outcome": {"type": event["outcome"]["type"]}}
-    return event
+    if event["type"] != "RUN_FINISHED":
+        return event
+    outcome = {key: value for key, value in event["outcome"].items() if key != "pendingToolCallIds"}
+    others = {key: value for key, value in event.items() if key != "outcome"}
+    return others if outcome["type"] == "cancelled" else {**others, "outcome": outcome}
 
 
 def _stamp(events: Iterable[Json], at: float | None = None) -> Iterator[Json]:

@@ -1,13 +1,9 @@
 // Drives the page in a headless browser.  Each check prints a line of JSON; the test reads them.
 import { spawn } from "node:child_process";
-import { createRequire } from "node:module";
+import { given, launch, report, requirePackage } from "./page_browser.mjs";
 
-const [, , modules, chromiumPath, base, ...serverCommand] = process.argv;
-const require = createRequire(modules);
-const { chromium } = require("playwright-core");
-const axePath = require.resolve("axe-core/axe.min.js");
-const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-const report = (name, value) => console.log(JSON.stringify([name, value]));
+const [base, ...serverCommand] = given;
+const axePath = requirePackage.resolve("axe-core/axe.min.js");
 
 let server;
 async function startServer() {
@@ -29,7 +25,7 @@ async function kill() {
 }
 
 await startServer();
-const browser = await chromium.launch({ executablePath: chromiumPath, args: flags });
+const browser = await launch();
 try {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
   // axe is added by the debugging protocol: the policy of the page admits no script of anyone else

@@ -1,13 +1,9 @@
 // Drives the list of evaluations and the report of one.  Each check prints a line of JSON.
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { given, launch, report, requirePackage } from "./page_browser.mjs";
 
-const [, , modules, chromiumPath, base] = process.argv;
-const require = createRequire(modules);
-const { chromium } = require("playwright-core");
-const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-const report = (name, value) => console.log(JSON.stringify([name, value]));
-const browser = await chromium.launch({ executablePath: chromiumPath, args: flags });
+const [base] = given;
+const browser = await launch();
 try {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
   const page = await context.newPage();
@@ -38,7 +34,7 @@ try {
   report("conversation", [before, await isOpen()]);
   report("hacked", await sheet.evaluate(() => window.hacked ?? null));
   const session = await context.newCDPSession(sheet);
-  await session.send("Runtime.evaluate", { expression: readFileSync(require.resolve("axe-core/axe.min.js"), "utf8") });
+  await session.send("Runtime.evaluate", { expression: readFileSync(requirePackage.resolve("axe-core/axe.min.js"), "utf8") });
   const found = await sheet.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   report("axe", found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(", ")}`));
   report("problems", problems);

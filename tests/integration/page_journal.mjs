@@ -1,11 +1,8 @@
 // Drives the page in two windows on a journal that other processes left and continue.  Each check prints a line of JSON.
-import { createRequire } from "node:module";
+import { given, launch, report } from "./page_browser.mjs";
 
-const [, , modules, chromiumPath, base] = process.argv;
-const { chromium } = createRequire(modules)("playwright-core");
-const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-const report = (name, value) => console.log(JSON.stringify([name, value]));
-const browser = await chromium.launch({ executablePath: chromiumPath, args: flags });
+const [base] = given;
+const browser = await launch();
 try {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
   const page = await context.newPage();

@@ -1,11 +1,8 @@
 // Drives the page through a long answer in many pieces: how often it is laid out, and what a person who reads keeps.
-import { createRequire } from "node:module";
+import { given, launch, report } from "./page_browser.mjs";
 
-const [, , modules, chromiumPath, base] = process.argv;
-const { chromium } = createRequire(modules)("playwright-core");
-const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-const report = (name, value) => console.log(JSON.stringify([name, value]));
-const browser = await chromium.launch({ executablePath: chromiumPath, args: flags });
+const [base] = given;
+const browser = await launch();
 try {
   const page = await (await browser.newContext({ viewport: { width: 1200, height: 900 } })).newPage();
   const problems = [];

@@ -1,12 +1,8 @@
 // Drives the page of a server without a journal, over plain http from the name of another machine: no secure context.
-import { createRequire } from "node:module";
+import { given, launch, report } from "./page_browser.mjs";
 
-const [, , modules, chromiumPath, base, behind] = process.argv;
-const { chromium } = createRequire(modules)("playwright-core");
-const rules = `--host-resolver-rules=MAP ${new URL(base).hostname} 127.0.0.1`;
-const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", rules];
-const report = (name, value) => console.log(JSON.stringify([name, value]));
-const browser = await chromium.launch({ executablePath: chromiumPath, args: flags });
+const [base, behind] = given;
+const browser = await launch(`--host-resolver-rules=MAP ${new URL(base).hostname} 127.0.0.1`);
 try {
   const page = await (await browser.newContext({ viewport: { width: 1200, height: 900 } })).newPage();
   const problems = [];

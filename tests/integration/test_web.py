@@ -30,6 +30,21 @@ def require(*packages):
         pytest.skip(f"missing: node with {', '.join(packages)} from npm (tests/integration/install.sh)")
 
 
+def require_browser(*packages):
+    require("playwright-core", *packages)
+    if CHROMIUM is None:
+        pytest.skip("missing: Chromium (Debian package chromium)")
+
+
+def drive_page(script, *arguments, seconds):
+    """Run a script for node with the browser; return what it reports, by name."""
+    command = ["node", HERE / script, MODULES, CHROMIUM, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=seconds, check=False)
+    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    assert done.returncode == 0, f"{[*found]}\n{done.stderr}"
+    return found
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -233,9 +248,7 @@ def test_nothing_in_a_tree_runs_loads_or_styles():
 @pytest.mark.integration
 @pytest.mark.timeout(150)
 def test_a_browser_drives_the_page(tmp_path):
-    require("playwright-core", "axe-core")
-    if CHROMIUM is None:
-        pytest.skip("missing: Chromium (Debian package chromium)")
+    require_browser("axe-core")
     port = free_port()
     serve = [
         sys.executable,
@@ -251,10 +264,7 @@ def test_a_browser_drives_the_page(tmp_path):
         "token",
         "--no-open",
     ]
-    command = ["node", HERE / "page.mjs", MODULES, CHROMIUM, f"http://127.0.0.1:{port}", *serve]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=140, check=False)
-    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
-    assert done.returncode == 0, f"{[*found]}\n{done.stderr}"
+    found = drive_page("page.mjs", f"http://127.0.0.1:{port}", *serve, seconds=140)
     assert not {name: value for name, value in found.items() if name.startswith("axe") and value}
     assert len([name for name in found if name.startswith("axe")]) == 6
     assert found["answer"] == "3.50 euros"
@@ -344,13 +354,8 @@ def page_server(tmp_path):
 @pytest.mark.integration
 @pytest.mark.timeout(150)
 def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conversation(page_server):
-    require("playwright-core")
-    if CHROMIUM is None:
-        pytest.skip("missing: Chromium (Debian package chromium)")
-    command = ["node", HERE / "page_journal.mjs", MODULES, CHROMIUM, page_server]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=140, check=False)
-    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
-    assert done.returncode == 0, f"{found}\n{done.stderr}"
+    require_browser()
+    found = drive_page("page_journal.mjs", page_server, seconds=140)
     assert found["inbox"] == ["(1) agentkit", "Waits for you (1)", ["refund that waits"]]
     assert found["list"] == ["interrupted", "waits for you", "stopped", "finished"]
     assert found["filtered"] == ["refund that waits"]
@@ -399,21 +404,9 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
 @pytest.mark.integration
 @pytest.mark.timeout(100)
 def test_the_page_works_over_plain_http_from_another_machine_without_a_journal():
-    require("playwright-core")
-    if CHROMIUM is None:
-        pytest.skip("missing: Chromium (Debian package chromium)")
+    require_browser()
     with serve_page("--allow-host", "shop.test") as address, serve_behind_password() as behind:
-        command = [
-            "node",
-            HERE / "page_plain.mjs",
-            MODULES,
-            CHROMIUM,
-            address.replace("127.0.0.1", "shop.test"),
-            behind,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
-    assert done.returncode == 0, f"{found}\n{done.stderr}"
+        found = drive_page("page_plain.mjs", address.replace("127.0.0.1", "shop.test"), behind, seconds=90)
     assert found["secure"] is False
     assert found["failed"] == ["The last run failed. Its finished steps are kept and are not repeated.\nTry again", 1]
     assert found["tried again"] == [1, 1, False]
@@ -432,14 +425,9 @@ def test_the_page_works_over_plain_http_from_another_machine_without_a_journal()
 @pytest.mark.integration
 @pytest.mark.timeout(150)
 def test_a_long_answer_is_not_laid_out_at_each_piece_and_a_reader_is_not_moved():
-    require("playwright-core")
-    if CHROMIUM is None:
-        pytest.skip("missing: Chromium (Debian package chromium)")
+    require_browser()
     with serve_page() as address:
-        command = ["node", HERE / "page_long.mjs", MODULES, CHROMIUM, address]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=140, check=False)
-    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
-    assert done.returncode == 0, f"{found}\n{done.stderr}"
+        found = drive_page("page_long.mjs", address, seconds=140)
     assert found["layouts"] < 250, "the answer has 500 paragraphs"
     assert found["paragraphs"] == 500
     assert found["reading"] == 100
@@ -450,14 +438,9 @@ def test_a_long_answer_is_not_laid_out_at_each_piece_and_a_reader_is_not_moved()
 @pytest.mark.integration
 @pytest.mark.timeout(100)
 def test_of_two_windows_that_decide_at_once_one_reads_why_its_decision_does_not_count():
-    require("playwright-core")
-    if CHROMIUM is None:
-        pytest.skip("missing: Chromium (Debian package chromium)")
+    require_browser()
     with serve_page() as address:
-        command = ["node", HERE / "page_windows.mjs", MODULES, CHROMIUM, address]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
-    assert done.returncode == 0, f"{found}\n{done.stderr}"
+        found = drive_page("page_windows.mjs", address, seconds=90)
     assert len({*found["answers"]}) == 1
     won, lost = sorted(found["notices"])
     assert won == ""
@@ -468,9 +451,7 @@ def test_of_two_windows_that_decide_at_once_one_reads_why_its_decision_does_not_
 @pytest.mark.integration
 @pytest.mark.timeout(150)
 def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
-    require("playwright-core", "axe-core")
-    if CHROMIUM is None:
-        pytest.skip("missing: Chromium (Debian package chromium)")
+    require_browser("axe-core")
     store = tmp_path / "runs.db"
     cases = [
         {"name": "tea", "query": "What is the price of tea?", "calls": [{"price_of": {"item": "tea"}}]},
@@ -479,10 +460,7 @@ def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
     evaluate(shop, cases, journal=store, progress=False)
     evaluate(shop, cases[:1], journal=store, trials=2, progress=False)
     with serve_page("--journal", str(store)) as address:
-        command = ["node", HERE / "page_evals.mjs", MODULES, CHROMIUM, address]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=140, check=False)
-    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
-    assert done.returncode == 0, f"{found}\n{done.stderr}"
+        found = drive_page("page_evals.mjs", address, seconds=140)
     model = shop.choose_backend()[0].name
     assert found["list"] == [f"2 of 2 passed · {model}", f"1 of 2 passed · {model}"]
     assert found["title"] == "2 cases, 1 model"
