@@ -57,7 +57,7 @@ def test_killed_runs_repeat_and_lose_nothing(store: str, request: pytest.Fixture
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 100, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     figures = json.loads(done.stdout)
-    print(figures, Counter(interruptions))
+    print(figures, Counter(interruptions), done.stderr[-4000:])
     assert figures["kills"] > SECONDS / (10 if "postgres" in store else 2), figures
     assert "interrupted" not in store or len(interruptions) > SECONDS / 10, "the connections were lost"
     assert figures["failed"] or SECONDS < 60, figures

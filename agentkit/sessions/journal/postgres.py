@@ -190,9 +190,16 @@ class PostgresConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run all or none of the statements in the block, sent together."""
-        with self._connection.pipeline(), self._connection.transaction():
-            yield
+        """Run all or none of the statements in the block, sent together.
+
+        A connection that the server ends meanwhile may seem open, but is left inside the pipeline: it is closed.
+        """
+        try:
+            with self._connection.pipeline(), self._connection.transaction():
+                yield
+        finally:
+            if not self._connection.closed and self._connection.info.pipeline_status:
+                self._connection.close()
 
     def read_together(self, read: Callable[[], T]) -> T:
         """Return what a function reads, all of whose queries see the same state; it is repeated as `attempt` does."""

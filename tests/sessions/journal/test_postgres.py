@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -112,6 +113,28 @@ def test_a_lost_connection_is_made_again_and_keeps_the_lease(world, postgres_ser
     result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*bookings(3)), journal=postgres_url), "Go")
     assert (result.answer, made) == ("done", ["0", "1", "2"])
     assert show(result.run_id, store=postgres_url).messages == result.messages
+
+
+def test_a_connection_that_is_lost_inside_a_transaction_is_made_again(postgres_server, postgres_url):
+    """Cut 150 times, about 20 connections seem open although the server has ended them."""
+    ended = threading.Event()
+
+    def cut() -> None:
+        for _ in range(150):
+            time.sleep(random.uniform(0.01, 0.03))
+            postgres_server.execute(END_CONNECTIONS.format(name_of(postgres_url)))
+        ended.set()
+
+    with opened_store(postgres_url) as store:
+        cutting = threading.Thread(target=cut)
+        cutting.start()
+        try:
+            while not ended.is_set():
+                sql = "INSERT INTO setups VALUES (?, ?) ON CONFLICT DO NOTHING"
+                store.execute([(sql, (f"{number}", "x" * 2000)) for number in range(5)])
+        finally:
+            cutting.join()
+        assert store.read("SELECT count(*) FROM setups") == [(5,)]
 
 
 @pytest.mark.parametrize("is_released", [False, True])
