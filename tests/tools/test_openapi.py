@@ -1,6 +1,7 @@
 """Tools made of OpenAPI documents: schemas, requests, errors, and what a document or a model cannot make them do."""
 
 import json
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -252,6 +253,46 @@ def test_parameters_and_body_are_one_schema_in_json_schema():
 @pytest.mark.parametrize("document", [PETSTORE, SWAGGER, WEBHOOK], ids=["3.0", "2.0", "3.1"])
 def test_every_dialect_has_the_tools(document, format):
     assert all(isinstance(tool.schema(format), dict) for tool in ToolRegistry.from_openapi(document).values())
+
+
+def test_what_stands_beside_a_reference_counts_since_openapi_3_1():
+    colour = {"type": "string", "enum": ["red", "blue"]}
+    schema = {"$ref": "#/components/schemas/Colour", "default": "red", "description": "of the paint"}
+    get = {"parameters": [{"name": "colour", "in": "query", "schema": schema}]}
+    rest = {
+        "servers": PETSTORE["servers"],
+        "paths": {"/a": {"get": get}},
+        "components": {"schemas": {"Colour": colour}},
+    }
+    found = {}
+    for version in ("3.1.1", "3.0.4"):
+        (tool,) = ToolRegistry.from_openapi({"openapi": version, **rest}).values()
+        found[version] = tool.parameters["properties"]["colour"]
+    assert found["3.1.1"] == {"$ref": "#/$defs/Colour", "default": "red", "description": "of the paint"}
+    assert found["3.0.4"] == {"$ref": "#/$defs/Colour"}, "OpenAPI 3.0: such an object cannot be extended"
+
+
+def test_an_extension_among_the_paths_is_no_path():
+    assert list(ToolRegistry.from_openapi({**PETSTORE, "paths": {"x-paths": {"get": {}}, "/a": {"get": {}}}})) == [
+        "get_a"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ([], "/a must be an object, got []"),
+        ({"get": "x"}, "GET /a must be an object, got 'x'"),
+        ({"parameters": {"name": "a"}}, "parameters of GET /a must be a list, got {'name': 'a'}"),
+        ({"get": {"parameters": ["a"]}}, "each of the parameters of GET /a must be an object, got 'a'"),
+        ({"get": {"requestBody": {"content": []}}}, "content of the body of GET /a must be an object, got []"),
+        ({"get": {"servers": [1]}}, "a server must be an object, got 1"),
+    ],
+)
+def test_a_document_with_a_value_of_another_type_is_refused_with_its_place(path, message):
+    path = path if isinstance(path, list) else {"get": {}, **path}
+    with pytest.raises(DefinitionError, match=rf"^the OpenAPI document: {re.escape(message)}. Mend it"):
+        ToolRegistry.from_openapi({**PETSTORE, "paths": {"/a": path}})["get_a"].schema("openai")
 
 
 def test_swagger_2_and_openapi_3_1_are_read():

@@ -76,6 +76,8 @@ class OpenApiDocument:
                 f"{version or 'no version'!r}."
             )
         self.is_swagger = version.startswith("2")
+        self._keeps_siblings = not version.startswith(("2", "3.0"))
+        """Whether a schema with a reference has other keywords: "This object cannot be extended" (OpenAPI 3.0.3)."""
         self._names: dict[str, str] = {}
 
     def resolve(self, node: Any) -> Any:
@@ -85,6 +87,20 @@ class OpenApiDocument:
                 return node
             node = self._follow(reference)
         raise DefinitionError(f"{self.name}: references refer to each other in a circle.")
+
+    def read_object(self, node: Any, what: str) -> Mapping[str, Any]:
+        """Return an object, or the target of a reference to one; `{}` for null.  `what` names it in the error."""
+        return self._check(self.resolve(node), Mapping, what) or {}
+
+    def read_list(self, node: Any, what: str) -> Sequence[Any]:
+        """Return a list, as `read_object` does."""
+        return self._check(self.resolve(node), list | tuple, what) or []
+
+    def _check(self, found: Any, kind: Any, what: str) -> Any:
+        if found is None or isinstance(found, kind):
+            return found
+        wanted = "an object" if kind is Mapping else "a list"
+        raise DefinitionError(f"{self.name}: {what} must be {wanted}, got {found!r:.60}. Mend it in the document.")
 
     def _follow(self, reference: str) -> Any:
         file, _, pointer = reference.partition("#")
@@ -121,9 +137,10 @@ class OpenApiDocument:
             schemes = self.root.get("schemes") or ["https"]
             scheme = "https" if "https" in schemes else schemes[0]
             return f"{scheme}://{self.root['host']}{self.root.get('basePath', '')}"
-        server: Mapping[str, Any] = next(iter(servers), {})
+        server = self.read_object(next(iter(servers), {}), "a server")
         url = str(server.get("url", ""))
-        for name, variable in (server.get("variables") or {}).items():
+        for name, given in self.read_object(server.get("variables"), "the variables of a server").items():
+            variable = self.read_object(given, f"the variable {name} of a server")
             url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
         if urlsplit(url).scheme not in ("http", "https"):
             raise DefinitionError(
@@ -147,22 +164,27 @@ class OpenApiDocument:
     def _iter_operations(self) -> Iterator[Operation]:
         taken: set[str] = set()
         for path, item in self._paths.items():
-            item = self.resolve(item)
-            if not isinstance(item, Mapping):
+            if str(path).startswith("x-"):  # an extension
                 continue
-            methods = {method: item.get(method) for method in METHODS} | (item.get("additionalOperations") or {})
-            for method, given in methods.items():
-                if isinstance(content := self.resolve(given), Mapping):
+            item = self.read_object(item, path)
+            methods = {method: item.get(method) for method in METHODS}
+            for method, given in {**methods, **self.read_object(item.get("additionalOperations"), path)}.items():
+                if given is not None:
+                    content = self.read_object(given, f"{method.upper()} {path}")
                     name = _make_name(str(content.get("operationId") or f"{method}_{path.strip('/')}"), taken)
                     taken.add(name)
-                    servers = content.get("servers") or item.get("servers") or self.root.get("servers") or ()
-                    parameters = self._merge_parameters(item, content)
+                    given = content.get("servers") or item.get("servers") or self.root.get("servers")
+                    servers = self.read_list(given, f"servers of {path}")
+                    parameters = self._merge_parameters(item, content, f"{method.upper()} {path}")
                     yield Operation(name, method.upper(), path, content, parameters, servers)
 
-    def _merge_parameters(self, item: Any, content: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-        given = (*(item.get("parameters") or ()), *(content.get("parameters") or ()))
-        found = [self.resolve(entry) for entry in given]
-        return tuple({(entry.get("in"), entry.get("name")): entry for entry in found}.values())
+    def _merge_parameters(
+        self, item: Mapping[str, Any], content: Mapping[str, Any], operation: str
+    ) -> tuple[Mapping[str, Any], ...]:
+        what = f"parameters of {operation}"
+        given = (*self.read_list(item.get("parameters"), what), *self.read_list(content.get("parameters"), what))
+        found = [self.read_object(entry, f"each of the {what}") for entry in given]
+        return tuple({(str(entry.get("in")), str(entry.get("name"))): entry for entry in found}.values())
 
     def build_schema(self, node: Any, definitions: JsonSchema) -> Any:
         """Return a schema as JSON Schema (draft 2020-12) with the schemas that it refers to in `definitions`."""
@@ -175,7 +197,8 @@ class OpenApiDocument:
             if name not in definitions:
                 definitions[name] = {}  # a type may contain itself
                 definitions[name] = self.build_schema(self._follow(reference), definitions)
-            return {"$ref": f"#/$defs/{name}"}
+            rest = {key: value for key, value in node.items() if key != "$ref"} if self._keeps_siblings else {}
+            return {**self.build_schema(rest, definitions), "$ref": f"#/$defs/{name}"}
         built: JsonSchema = {}
         for key, value in node.items():
             if key in _MAPS_OF_SCHEMAS and isinstance(value, Mapping):
@@ -652,9 +675,10 @@ class OperationSchema:
         name = str(entry["name"])
         if place == "header" and name.lower() in _SKIPPED_HEADERS:
             return
-        media_type, content = next(iter((entry.get("content") or {}).items()), ("", None))
+        what = f"content of the parameter {name}"
+        media_type, content = next(iter(self._document.read_object(entry.get("content"), what).items()), ("", None))
         if content is not None:
-            raw = self._document.resolve(content).get("schema", {})
+            raw = self._document.read_object(content, what).get("schema", {})
         elif self._document.is_swagger and "schema" not in entry:
             keys = {"name", "in", "required", "description", "collectionFormat", "allowEmptyValue"}
             raw = {key: value for key, value in entry.items() if key not in keys}
@@ -681,16 +705,19 @@ class OperationSchema:
         if found is None:
             return
         self._media_type, raw, self._has_body, text, encodings = found
-        fields = self._document.resolve(raw)
-        names = self._document.resolve(fields.get("properties") or {}) if isinstance(fields, Mapping) else {}
-        required = (fields.get("required") or []) if isinstance(fields, Mapping) else []
+        what = f"the body of {self._operation.method} {self._operation.path}"
+        found_fields = self._document.resolve(raw)
+        fields = found_fields if isinstance(found_fields, Mapping) else {}  # a schema may be true
+        names = self._document.read_object(fields.get("properties"), f"properties of {what}")
+        required = self._document.read_list(fields.get("required"), f"required of {what}")
         is_flat = names and not ({"allOf", "anyOf", "oneOf", "nullable"} & set(fields)) and not set(names) & set(places)
-        is_closed = fields.get("additionalProperties") in (None, False) if isinstance(fields, Mapping) else False
+        is_closed = fields.get("additionalProperties") in (None, False)
         if is_flat and is_closed and (self._has_body or not required):
             built = self._document.build_schema({"properties": names, "required": [*required]}, definitions)
             given = {str(name): schema for name, schema in names.items()}
             for name, schema in built["properties"].items():
-                argument = self._make_field(name, given[name], encodings.get(name) or {})
+                encoding = self._document.read_object(encodings.get(name), f"encoding of {name} in {what}")
+                argument = self._make_field(name, given[name], encoding)
                 places[name] = (schema, name in built["required"], argument)
         else:
             own = "body" if "body" not in places else "request_body"
@@ -712,7 +739,8 @@ class OperationSchema:
 
     def _find_swagger_body(self) -> "_Body | None":
         parameters = self._operation.parameters
-        kinds = [*map(str, self._operation.content.get("consumes") or self._document.root.get("consumes") or ())]
+        given = self._operation.content.get("consumes") or self._document.root.get("consumes")
+        kinds = [*map(str, self._document.read_list(given, "consumes"))]
         for entry in parameters:
             if entry.get("in") == "body":
                 media_type = next((kind for kind in kinds if "json" in kind), JSON_TYPE)
@@ -729,16 +757,20 @@ class OperationSchema:
         return media_type, {"type": "object", "properties": fields, "required": needed}, True, "", {}
 
     def _find_body(self) -> "_Body | None":
-        body = self._document.resolve(self._operation.content.get("requestBody"))
-        if not isinstance(body, Mapping) or not body.get("content"):
+        read = self._document.read_object
+        what = f"the body of {self._operation.method} {self._operation.path}"
+        body = read(self._operation.content.get("requestBody"), what)
+        contents = read(body.get("content"), f"content of {what}")
+        if not contents:
             return None
-        media_type, content = min(body["content"].items(), key=lambda item: _rank(item[0]))
-        content = self._document.resolve(content) or {}
+        media_type, given = min(contents.items(), key=lambda item: _rank(item[0]))
+        content = read(given, f"content of {what}")
         media_type = JSON_TYPE if media_type in ("*/*", "application/*") else media_type
         is_text = "json" not in media_type and _rank(media_type) == len(_BODY_TYPES)
         schema = {"type": "string"} if is_text else content.get("schema") or {}
         text = "\n".join(filter(None, [_text(body.get("description")), _show_example(content)]))
-        return media_type, schema, bool(body.get("required")), text, content.get("encoding") or {}
+        encodings = read(content.get("encoding"), f"encoding of {what}")
+        return media_type, schema, bool(body.get("required")), text, encodings
 
 
 _Body = tuple[str, Any, bool, str, Mapping[str, Any]]
@@ -778,9 +810,10 @@ def _show_example(node: Mapping[str, Any]) -> str:
 def _describe(document: OpenApiDocument, operation: Operation) -> str:
     content = operation.content
     lines = [content.get("summary"), content.get("description")]
-    body = None if document.is_swagger else document.resolve(content.get("requestBody"))
-    types = (body.get("content") or {}) if isinstance(body, Mapping) else {}
-    examples = (_show_example(document.resolve(types[kind]) or {}) for kind in types)
+    what = f"the body of {operation.method} {operation.path}"
+    body = document.read_object(None if document.is_swagger else content.get("requestBody"), what)
+    types = document.read_object(body.get("content"), f"content of {what}")
+    examples = (_show_example(document.read_object(types[kind], f"content of {what}")) for kind in types)
     lines += [next(examples, "").replace("Example:", "Example of the body:")]
     if content.get("deprecated"):
         lines.append("Deprecated.")
@@ -793,13 +826,16 @@ def _find_security_scheme(document: OpenApiDocument) -> Mapping[str, Any]:
 
     Those that the document demands for all operations come first.
     """
-    components = document.root if document.is_swagger else document.root.get("components") or {}
-    schemes = components.get("securityDefinitions" if document.is_swagger else "securitySchemes") or {}
-    demanded = [name for entry in document.root.get("security") or () for name in entry if name in schemes]
-    try:
-        found = [document.resolve(schemes[name]) for name in dict.fromkeys([*demanded, *schemes])]
-    except DefinitionError:
-        return {}
+    root = document.root
+    place = root if document.is_swagger else document.read_object(root.get("components"), "components")
+    key = "securityDefinitions" if document.is_swagger else "securitySchemes"
+    schemes = document.read_object(place.get(key), key)
+    entries = [
+        document.read_object(entry, "each of security")
+        for entry in document.read_list(root.get("security"), "security")
+    ]
+    demanded = [name for entry in entries for name in entry if name in schemes]
+    found = [document.read_object(schemes[name], f"{key}.{name}") for name in dict.fromkeys([*demanded, *schemes])]
     usable = [
         scheme for scheme in found if scheme.get("type") in ("apiKey", "http", "oauth2", "openIdConnect", "basic")
     ]
