@@ -26,6 +26,7 @@ from agentkit.engine.history.moved import find_passages
 from agentkit.engine.model import AskModel, ModelAsked, PartialAnswerReader, Request, ToolCallDelta
 from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
+from agentkit.models.litellm.limits import mend_body
 from agentkit.models.litellm.model import _announces_more
 from agentkit.models.litellm.streams import _TEXT_COUNT, ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
@@ -160,6 +161,7 @@ READERS = {
     "models.led": lambda text: lead_request(Request([user(text)], TOOLS)),
     "models.litellm.model": _announces_more,
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
+    "models.litellm.limits": lambda text: mend_body(text.encode()),
     "models.litellm.streams": lambda text: ArgumentPieces().add(_TEXT_COUNT.sub("", text)),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),

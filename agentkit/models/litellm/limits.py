@@ -1,10 +1,14 @@
 """Limits for a reply without an end: its bytes, its total time, and the time for each of its pieces.
 
+A whole reply is given to litellm without what it cannot read (`mend_body`).
+
 They hold whatever the server does: silence, slow bytes, empty keep-alive chunks.  Signals stand among the pieces where
 a chunk held no delta.  At a limit the connection is closed.
 """
 
 import asyncio
+import json
+import re
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
@@ -200,12 +204,14 @@ class ReplyAbandoned(Exception):
 class ReplyGuard:
     """The limit of bytes of one reply, and the sign that the caller no longer waits.
 
-    `responses` are the responses of litellm's HTTP clients that arrived for it.
+    `responses` are the responses of litellm's HTTP clients that arrived for it, `mended` the bodies of whole replies
+    before they were mended.
     """
 
     max_bytes: int = MAX_REPLY_BYTES
     abandoned: threading.Event = field(default_factory=threading.Event)
     responses: list[Any] = field(default_factory=list)
+    mended: list[bytes] = field(default_factory=list)
 
     @property
     def is_accepted(self) -> bool:
@@ -215,6 +221,8 @@ class ReplyGuard:
     @property
     def body(self) -> str | None:
         """The text of the last response; None if it was not read as a whole."""
+        if self.mended:
+            return self.mended[-1].decode(errors="replace")
         with suppress(IndexError, RuntimeError):
             text: str = self.responses[-1].text
             return text
@@ -234,13 +242,81 @@ def total_seconds(request: Request) -> float:
 
 
 def watch_response(response: Any, guard: ReplyGuard) -> None:
-    """Check each piece of the body of an httpx response with `guard`, while it is read; its lines end at a newline."""
+    """Check each piece of the body of an httpx response with `guard`, while it is read; its lines end at a newline.
+
+    A body that is read as a whole is mended.
+    """
     guard.responses.append(response)
+    response.read = partial(_read, response, guard)
+    response.aread = partial(_aread, response, guard)
     watched, awatched = _stream_classes()
     kind = awatched if hasattr(response.stream, "__aiter__") else watched
     response.stream = kind(response.stream, guard)
     response.iter_lines = partial(_iter_lines, response)
     response.aiter_lines = partial(_aiter_lines, response)
+
+
+def _read(response: Any, guard: ReplyGuard) -> bytes:
+    body = b"".join(response.iter_bytes())
+    if (mended := mend_body(body)) is not body:
+        guard.mended.append(body)
+    del response.read
+    response.iter_bytes = partial(iter, [mended])
+    read: bytes = response.read()
+    return read
+
+
+async def _aread(response: Any, guard: ReplyGuard) -> bytes:
+    body = b"".join([piece async for piece in response.aiter_bytes()])
+    if (mended := mend_body(body)) is not body:
+        guard.mended.append(body)
+
+    async def iterate() -> AsyncIterator[bytes]:
+        yield mended
+
+    del response.aread
+    response.aiter_bytes = iterate
+    read: bytes = await response.aread()
+    return read
+
+
+_UNREADABLE = re.compile(rb'"(?:annotations"\s*:\s*\[\s*\{|(?:function_call|custom)"\s*:\s*\{)')
+"""What a reply may have that litellm cannot read."""
+
+
+def mend_body(body: bytes) -> bytes:
+    """Return the JSON of a whole reply without what litellm cannot read; any other body as it is.
+
+    These are citations of files (of OpenAI's file search and code interpreter, and of OpenRouter's reader of PDF
+    files), and the empty fields of servers that write each one: a call in the old form without a name, and one of
+    another type within a call.  litellm's reader of Groq's replies needs a service tier.
+    """
+    if b'"chat.completion"' in body and b'"service_tier"' not in body and body[:1] == b"{":
+        body = b'{"service_tier": null,' + body[1:]
+    if not _UNREADABLE.search(body):
+        return body
+    try:
+        data = json.loads(body)
+        for choice in data.get("choices") or ():
+            message = choice["message"]
+            _keep_links(message)
+            if not (message.get("function_call") or {}).get("name"):
+                message.pop("function_call", None)
+            for call in message.get("tool_calls") or ():
+                if call.get("type") == "function":
+                    call.pop("custom", None)
+        for item in data.get("output") or ():
+            for part in item["content"] if item["type"] == "message" else ():
+                _keep_links(part)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return body
+    return json.dumps(data, ensure_ascii=False).encode()
+
+
+def _keep_links(holder: dict[str, Any]) -> None:
+    """Keep the annotations that are links to pages: litellm knows no others."""
+    if found := holder.get("annotations"):
+        holder["annotations"] = [one for one in found if one["type"] == "url_citation"]
 
 
 class _Lines:

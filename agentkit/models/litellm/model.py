@@ -20,7 +20,7 @@ from ...core.masking import MaskedDict
 from ...core.messages import text_of
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
-from ...engine.model import Delta, Reply, Request
+from ...engine.model import Delta, Reply, Request, split_deltas
 from .calls import Calls, PlannedCall, has_observers
 from .errors import convert_error, find_refused_parts
 from .importing import load_litellm, own_call
@@ -59,6 +59,8 @@ _TEMPLATE_PROVIDERS = {"openai", "hosted_vllm", "vllm", "lm_studio", "llamafile"
 """Routes to servers in OpenAI's form, which may render a model's chat template."""
 _CACHING_PROVIDERS = {"openai", "azure", "deepseek", "gemini", "xai"}
 """Providers whose models cache prompts by themselves, where litellm's table says that they do."""
+_UNREADABLE_STREAMS = {"cohere", "cohere_chat"}
+"""Providers whose streams litellm cannot read: its reader fails at the first line.  Their replies come whole."""
 _OWN_HOSTS = ("openai.com", "azure.com")
 """Hosts of OpenAI's API itself, which has no such template."""
 
@@ -325,8 +327,10 @@ class LiteLLMModel:
         try:
             route = self._resolve_route()
             answer = self._plan(request, is_async=False).complete(guard)
-            if not request.stream:
-                yield self._mark_end(read_reply(answer, route, guard.body), request)
+            if not request.stream or route.provider in _UNREADABLE_STREAMS:
+                reply = self._mark_end(read_reply(answer, route, guard.body), request)
+                yield from split_deltas(reply.message) if request.stream else ()
+                yield reply
                 return
             source, assembler = self._open_stream(answer, request)
             with closing(source):
@@ -348,8 +352,11 @@ class LiteLLMModel:
         try:
             route = self._resolve_route()
             answer = await self._plan(request, is_async=True).acomplete(guard)
-            if not request.stream:
-                yield self._mark_end(read_reply(answer, route, guard.body), request)
+            if not request.stream or route.provider in _UNREADABLE_STREAMS:
+                reply = self._mark_end(read_reply(answer, route, guard.body), request)
+                for delta in split_deltas(reply.message) if request.stream else ():
+                    yield delta
+                yield reply
                 return
             source, assembler = self._open_stream(answer, request)
             async with aclosing(source):
@@ -497,7 +504,7 @@ class LiteLLMModel:
         """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
         route = self._resolve_route()
         usage = {} if route.provider in NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}
-        streaming = {"stream": True, **usage} if request.stream else {}
+        streaming = {"stream": True, **usage} if request.stream and route.provider not in _UNREADABLE_STREAMS else {}
         length = self._reply_limit(request)
         given = spread_body(self._options, route.provider)
         request, options = adjust_thinking(request, dict(given), route.provider, route.model, *length.values())

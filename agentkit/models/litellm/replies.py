@@ -325,7 +325,9 @@ def clean_reply(message: Message) -> Message:
         if value and key not in tidied:
             tidied[key] = value
     legacy = tidied.pop("function_call", None)
-    if legacy and "tool_calls" not in tidied:  # the form before `tools`, which some servers still send
+    if (
+        legacy and legacy.get("name") and "tool_calls" not in tidied
+    ):  # the form before `tools`, which some servers still send
         tidied["tool_calls"] = [{"id": "", "type": "function", "function": legacy}]
     for call in tidied.get("tool_calls", ()):
         call.pop("index", None)

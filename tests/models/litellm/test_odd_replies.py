@@ -207,6 +207,73 @@ def test_a_call_in_the_form_before_tools_is_a_call(play: Play, stream: bool) -> 
     assert "function_call" not in reply.message
 
 
+WHOLE = {"id": "1", "object": "chat.completion", "model": "m", "created": 1}
+
+
+def whole_reply(message: dict[str, Any], **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": "It is blue.", **message}
+    return {"body": {**WHOLE, "choices": [{"index": 0, "finish_reason": "stop", "message": message}], **more}}
+
+
+def test_a_reply_of_groq_needs_no_service_tier(play: Play) -> None:
+    with ModelServer(whole_reply({})) as server:
+        _, reply = play(Provider("groq").at(server), HI)
+    assert reply.message["content"] == "It is blue."
+
+
+@pytest.mark.parametrize("space", ["", "\n    "])
+def test_a_citation_of_a_file_does_not_cost_the_reply(space: str, play: Play) -> None:
+    link = {"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0}}
+    link["url_citation"]["end_index"] = 3
+    file = {"type": "file", "file": {"name": "a.pdf", "hash": "1", "content": [{"type": "text", "text": "blue"}]}}
+    body = json.dumps(whole_reply({"annotations": [file, link]})["body"]).replace("[{", f"[{space}{{")
+    with ModelServer({"body": body}) as server:
+        _, reply = play(Provider("openai").at(server), HI)
+    assert reply.message["content"] == "It is blue."
+    assert [one["url"] for one in reply.message["citations"]] == ["https://a.example"]
+
+
+def test_a_citation_of_a_file_by_the_responses_api_is_kept(play: Play) -> None:
+    cited = {"type": "file_citation", "file_id": "file-1", "filename": "notes.txt", "index": 3}
+    part = {"type": "output_text", "text": "It is blue.", "annotations": [cited]}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    usage = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+    body = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed", "usage": usage}
+    with ModelServer({"body": {**body, "output": [item]}}) as server:
+        own = LiteLLMModel("openai/responses/gpt-5-mini", api_base=server.api_base("openai"), api_key=KEY)
+        _, reply = play(own, HI)
+    assert reply.message["content"] == "It is blue."
+    assert reply.message["citations"] == [{"title": "notes.txt"}]
+
+
+@pytest.mark.parametrize("calls", [None, [{"id": "1", "type": "function", "function": {"name": "add"}}]])
+def test_the_empty_fields_of_a_server_that_writes_each_one_are_no_calls(calls: Any, play: Play) -> None:
+    """As Snowflake's Cortex does."""
+    for call in calls or ():
+        call["function"]["arguments"] = '{"a": 1, "b": 2}'
+        call["custom"] = {"input": "", "name": ""}
+    empty = {"function_call": {"arguments": "", "name": ""}, "refusal": ""}
+    empty["audio"] = {"data": "", "expires_at": 0, "id": "", "transcript": ""}
+    with ModelServer(whole_reply({**empty, "tool_calls": calls})) as server:
+        _, reply = play(Provider("openai").at(server), HI)
+    assert found(reply) == ([SUM] if calls else [])
+
+
+def test_a_stream_that_litellm_cannot_read_comes_as_a_whole_reply(play: Play) -> None:
+    function = {"name": "add", "arguments": '{"a": 1, "b": 2}'}
+    message = {"role": "assistant", "tool_plan": "I add.", "tool_calls": [{"id": "add_1", "type": "function"}]}
+    message["tool_calls"][0]["function"] = function
+    usage = {"tokens": {"input_tokens": 3, "output_tokens": 2}}
+    with ModelServer({"body": {"id": "1", "finish_reason": "TOOL_CALL", "message": message, "usage": usage}}) as server:
+        own = LiteLLMModel(
+            "cohere_chat/command-r7b", api_base=f"{server.api_base('openai')}/chat/completions", api_key=KEY
+        )
+        deltas, reply = play(own, HI, stream=True)
+    assert found(reply) == [SUM]
+    assert "".join(delta.arguments for delta in deltas) == function["arguments"]
+    assert not server.requests[0].body.get("stream")
+
+
 def test_arguments_that_are_named_as_tokens_stay_texts(play: Play) -> None:
     given = {"output_tokens": "12", "eval_count": "3"}
     message = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "log", "arguments": given}}]}
