@@ -8,8 +8,9 @@ import asyncio
 import json
 import re
 import secrets
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -125,7 +126,10 @@ def web_app(
         headers=SECURITY_HEADERS,
     )
     handlers: Any = {AgentkitError: _report_error}
-    return Starlette(routes=Page(agent, place, Visit(deps)).routes(), middleware=[checks], exception_handlers=handlers)
+    page = Page(agent, place, Visit(deps))
+    app = Starlette(routes=page.routes(), middleware=[checks], exception_handlers=handlers)
+    app.state.end_streams = page.end_streams
+    return app
 
 
 class Page:
@@ -159,6 +163,10 @@ class Page:
             Route("/evals", self.evals),
             Route("/evals/{evaluation}", self.evaluation),
         ]
+
+    def end_streams(self) -> None:
+        """End the streams of all runs, which continue to work."""
+        self._threads.unfollow()
 
     async def index(self, _: Request) -> Response:
         page = (PAGE / "index.html").read_bytes()
@@ -340,7 +348,7 @@ def serve(
     )
     announce(f"http://{shown}:{port}{prefix}/?token={token}")
     served: Any = under_prefix(app, prefix) if prefix else app
-    uvicorn.run(
+    config = uvicorn.Config(
         served,
         host=host,
         port=port,
@@ -349,6 +357,21 @@ def serve(
         lifespan="off",
         timeout_graceful_shutdown=2,
     )
+    with suppress(KeyboardInterrupt):
+        PageServer(config, app.state.end_streams).run()
+
+
+class PageServer(uvicorn.Server):
+    """A server that ends the streams before it waits for its connections: one that is cancelled writes a traceback."""
+
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then the connections."""
+        self._end_streams()
+        await super().shutdown(sockets)
 
 
 ANY_ADDRESS = ("0.0.0.0", "::")

@@ -97,6 +97,7 @@ class Thread:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self._is_unfollowed = False
         self._live: LiveRun | None = None
 
     @property
@@ -269,9 +270,14 @@ class Thread:
             while place < len(self.events):
                 yield place, self.events[place]
                 place += 1
-            if not self.running:
+            if not self.running or self._is_unfollowed:
                 return
             await changed.wait()
+
+    def unfollow(self) -> None:
+        """End what `follow` yields, now and later, because the server ends."""
+        self._is_unfollowed = True
+        self.extend([])
 
     def is_over(self, first: int) -> bool:
         """Return whether the run whose first event is `first` has told its end."""
@@ -838,6 +844,11 @@ class Threads:
         running = {thread for thread, conversation in own.items() if conversation.running}
         asking = {thread for thread, conversation in own.items() if self._asks(conversation)}
         return [{**thread, "running": thread["id"] in running, "isAsking": thread["id"] in asking} for thread in stored]
+
+    def unfollow(self) -> None:
+        """End the streams of all conversations, because the server ends."""
+        for conversation in self._open.values():
+            conversation.unfollow()
 
     def _asks(self, conversation: Thread) -> bool:
         """Return whether a conversation waits for a person, and the journal does not say so."""

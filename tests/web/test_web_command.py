@@ -1,6 +1,7 @@
 """`agentkit web` serves the agent that the command line names."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -72,6 +73,32 @@ def test_it_prints_the_address_serves_the_agent_and_ends_with_an_interrupt(app, 
         rest = server.communicate()[1]
     assert "Traceback" not in rest
     assert not [*tmp_path.glob("*.db")], "without --journal, nothing is written"
+
+
+def test_an_interrupt_ends_the_streams_of_the_page_without_an_error(tmp_path, unused_port):
+    (tmp_path / "waiting_app.py").write_text(
+        "import asyncio\nfrom agentkit import JsonAgent\nfrom agentkit.testing import ScriptedModel, call\n\n"
+        f'async def work() -> None:\n    "Work for a while."\n    await asyncio.sleep({HANGS})\n\n'
+        "agent = JsonAgent(work, model=ScriptedModel(call('work')))\n"
+    )
+    options = ["--no-open", "--port", str(unused_port), "--token", "a-token"]
+    command = [sys.executable, "-m", "agentkit.cli", "web", "waiting_app.py:agent", *options]
+    server = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        server.stderr.readline()
+        address = f"http://127.0.0.1:{unused_port}"
+        headers = {"x-agentkit-token": "a-token", "content-type": "application/json"}
+        fetch(Request(f"{address}/info", headers=headers))
+        query = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "Work"}]}
+        with urlopen(Request(f"{address}/agui", json.dumps(query).encode(), headers), timeout=60) as stream:
+            while b"TOOL_CALL_END" not in stream.readline():
+                pass
+            server.send_signal(signal.SIGINT)
+            rest = server.communicate()[1]
+    finally:
+        server.kill()
+        server.wait()
+    assert (server.returncode, rest) == (0, "")
 
 
 def test_the_page_behind_a_proxy_and_a_tunnel(app, tmp_path, unused_port):
