@@ -109,11 +109,15 @@ try {
   report("report", [await sheet.locator(".bar.tool").count(), await sheet.locator(".scale span").count(), await sheet.locator(".bar").first().evaluate((bar) => getComputedStyle(bar).position), refusals]);
   await sheet.close();
 
-  // two runs with other calls: the arguments of each stand in the table
+  // two runs with other calls, chosen beside a conversation: the arguments of each stand in the table
+  await page.locator("#thread-list a", { hasText: "stumble over coffee" }).click();
+  await page.waitForFunction(() => document.querySelector("#title").textContent === "stumble over coffee" && document.querySelector(".query"));
   await page.click("#compare");
   await page.getByLabel("Compare: stumble over coffee").check();
   await page.getByLabel("Compare: refund that was refused").click(); // the list is drawn anew
   await page.waitForSelector(".comparison");
+  await page.locator(".choice").first().waitFor({ state: "hidden" }); // the lists are read again
+  report("title of the comparison", await page.locator("#title").textContent());
   report("one-sided", await page.locator(".comparison tbody tr.differs").evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll("code, td:last-child")].map((cell) => cell.textContent))));
 
   // two windows on one conversation: the second one follows what the first one decides

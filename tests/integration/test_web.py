@@ -385,6 +385,7 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     assert found["report cannot reach the page"] == "SecurityError"
     assert found["steps again"] == [False, True]
     assert found["report"] == [1, 33, "absolute", []]
+    assert found["title of the comparison"] == "Two runs"
     assert found["one-sided"] == [
         ["price_of", '{"item": "coffee"}', "only on the left"],
         ["refund", '{"customer": "Ada", "euros": 4}', "only on the right"],
@@ -437,7 +438,7 @@ def test_a_long_answer_is_not_laid_out_at_each_piece_and_a_reader_is_not_moved()
 
 @pytest.mark.integration
 @pytest.mark.timeout(100)
-def test_of_two_windows_that_decide_at_once_one_reads_why_its_decision_does_not_count():
+def test_two_windows_decide_at_once_leave_a_run_that_works_and_delete_a_conversation():
     require_browser()
     with serve_page() as address:
         found = drive_page("page_windows.mjs", address, seconds=90)
@@ -445,6 +446,13 @@ def test_of_two_windows_that_decide_at_once_one_reads_why_its_decision_does_not_
     won, lost = sorted(found["notices"])
     assert won == ""
     assert "too late" in lost or "still working" in lost
+    assert found["left"] == ["work alone"]
+    assert found["in the background"] is True
+    assert found["shown again"] == ["work behind"]
+    notice, *shown = found["deleted"]
+    assert notice.startswith("The server has this conversation no more")
+    assert shown == ["New conversation", 0]
+    assert found["unreachable"] == "The server cannot be reached. Is it still running?"
     assert found["problems"] == []
 
 

@@ -2,7 +2,7 @@
 
 import { showComparison } from "./compare.js";
 import { byId, formatCost, formatSeconds, formatTime, make } from "./dom.js";
-import { addressOf, attach, fetchJson, newId, newThreadId, pathOf, post, Refused, remove, rename, startRun } from "./protocol.js";
+import { addressOf, attach, endStream, fetchJson, newId, newThreadId, pathOf, post, readEvents, Refused, remove, rename, startRun } from "./protocol.js";
 import { RunView } from "./run_view.js";
 
 const RETRY_MS = 1000;
@@ -14,7 +14,7 @@ const LIST_LENGTH = 200; // as the server has it
 const MAX_FILE_BYTES = 10_000_000;
 const MAX_FILES_BYTES = 18_000_000; // of all files of a message: the server takes 25 MB, in base64
 const view = byId("view");
-const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [], threads: [], limit: LIST_LENGTH, titles: new Map(), isStored: false };
+const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, version: "", replay: null, compare: null, files: [], runs: [], threads: [], limit: LIST_LENGTH, titles: new Map(), isStored: false, isLeft: false };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function setNotice(text, ...buttons) {
@@ -62,16 +62,40 @@ function newView(handlers) {
   return new RunView(view, { say, ...handlers });
 }
 
+// Begin to show something else: what was begun before sees another epoch, and does nothing more.
+function beginEpoch() {
+  endStream();
+  state.isLeft = false;
+  return (state.epoch += 1);
+}
+
+// Fetch what is to be shown, also from a server that is started again; not when something else is shown meanwhile.
+async function fetchShown(path, epoch) {
+  for (;;) {
+    try {
+      return await fetchJson(path);
+    } catch (error) {
+      if (error instanceof Refused || epoch !== state.epoch) throw error;
+      setNotice("The connection to the server is lost. Trying again…");
+      await sleep(RETRY_MS);
+    }
+  }
+}
+
 // ---- conversations
 
-async function followEvents(events, epoch) {
+async function followEvents(response, epoch) {
+  if (epoch !== state.epoch) {
+    response.body.cancel().catch(() => {});
+    return false;
+  }
   let timer = 0;
   const flush = () => {
     timer = 0;
     state.view.flush();
     if (end.isFollowed) scrollToEnd();
   };
-  for await (const [id, event] of events) {
+  for await (const [id, event] of readEvents(response)) {
     if (epoch !== state.epoch) return false;
     state.lastId = id;
     state.view.apply(event);
@@ -128,7 +152,7 @@ function offerToContinue({ interrupted, state: last }, continueRun = () => begin
 // Another window, or another process on the journal, may have continued the conversation.
 async function look() {
   const { epoch, thread } = state;
-  if (document.hidden || state.running || !thread || state.replay) return;
+  if (document.hidden || state.running || !thread) return;
   try {
     const found = await fetchJson(`${pathOf(thread)}/version`);
     if (epoch === state.epoch && found.version !== state.version) {
@@ -140,24 +164,34 @@ async function look() {
   }
 }
 
+// A tab in the background follows no run: it reads the conversation again when it is shown.
+function changeVisibility() {
+  if (document.hidden) {
+    if (endStream()) leave();
+  } else if (state.isLeft) openThread(state.thread, { again: true });
+  else look();
+}
+
+function leave() {
+  beginEpoch();
+  state.isLeft = true;
+}
+
 async function openThread(thread, { again = false } = {}) {
-  const epoch = (state.epoch += 1);
+  const epoch = beginEpoch();
+  const hadEvents = again && state.lastId >= 0;
+  const top = again && !end.isFollowed ? view.scrollTop : null;
   Object.assign(state, { thread, replay: null, lastId: -1 });
   byId("scrubber").hidden = true;
   byId("composer").hidden = false;
   showReport(false);
   if (!again) setNotice("");
   let found;
-  for (;;) {
-    try {
-      found = await fetchJson(pathOf(thread));
-      break;
-    } catch (error) {
-      if (epoch !== state.epoch) return;
-      setNotice(error instanceof Refused ? error.message : "The connection to the server is lost. Trying again…");
-      if (error instanceof Refused) return;
-      await sleep(RETRY_MS);
-    }
+  try {
+    found = await fetchShown(pathOf(thread), epoch);
+  } catch (error) {
+    if (epoch === state.epoch) setNotice(error.message);
+    return;
   }
   if (epoch !== state.epoch) return;
   setNotice("");
@@ -166,19 +200,24 @@ async function openThread(thread, { again = false } = {}) {
   state.view.flush();
   state.lastId = found.events.length - 1;
   state.version = found.version;
-  byId("title").textContent = state.titles.get(thread) || titleOf(found.events) || "New conversation";
+  byId("title").textContent = (found.events.length && state.titles.get(thread)) || titleOf(found.events) || "New conversation";
   if (!found.events.length) showWelcome();
-  scrollToEnd();
+  if (top === null) scrollToEnd();
+  else view.scrollTo({ top });
   setRunning(false);
   sayState();
   markCurrent();
-  if (found.running) follow(() => attach(thread, state.lastId), epoch);
-  else if (found.isElsewhere) {
+  if (found.running) {
+    setRunning(true);
+    if (document.hidden) leave();
+    else follow(() => attach(thread, state.lastId), epoch);
+  } else if (found.isElsewhere) {
     say("Working in another process");
     byId("send").disabled = true;
   } else {
     state.view.endInterrupted();
     offerToContinue(found);
+    if (hadEvents && !found.events.length) setNotice("The server has this conversation no more: it was deleted, or the server was started again without a journal.");
   }
 }
 
@@ -204,7 +243,7 @@ async function showWelcome() {
 
 // `giveBack` is called if the server did not take the request.
 function begin(request, giveBack = () => {}) {
-  const epoch = (state.epoch += 1);
+  const epoch = beginEpoch();
   setNotice("");
   end.isFollowed = true;
   view.querySelector(".welcome")?.remove();
@@ -274,13 +313,19 @@ function addFiles(files) {
 
 // ---- runs of the journal
 
-async function openRun(id) {
-  const epoch = (state.epoch += 1);
-  byId("composer").hidden = true;
+// Show something else than a conversation, which is not looked for any more.
+function leaveThread() {
+  Object.assign(state, { thread: "", replay: null });
+  for (const name of ["composer", "scrubber"]) byId(name).hidden = true;
   showReport(false);
   setRunning(false);
+}
+
+async function openRun(id) {
+  const epoch = beginEpoch();
+  leaveThread();
   try {
-    const run = await fetchJson(`/runs/${encodeURIComponent(id)}`);
+    const run = await fetchShown(`/runs/${encodeURIComponent(id)}`, epoch);
     if (epoch !== state.epoch) return;
     setNotice("");
     byId("title").textContent = run.query.slice(0, 80) || `Run ${run.id}`;
@@ -297,7 +342,7 @@ async function openRun(id) {
     showPlace(run.events.length);
     markCurrent();
   } catch (error) {
-    setNotice(error.message);
+    if (epoch === state.epoch) setNotice(error.message);
   }
 }
 
@@ -329,7 +374,7 @@ function showPlace(place) {
 }
 
 async function play() {
-  const epoch = (state.epoch += 1);
+  const epoch = beginEpoch();
   const { events } = state.replay;
   byId("play").textContent = "Pause";
   let place = Number(byId("place").value);
@@ -343,13 +388,10 @@ async function play() {
 }
 
 async function openComparison(left, right) {
-  const epoch = (state.epoch += 1);
-  byId("composer").hidden = true;
-  byId("scrubber").hidden = true;
-  showReport(false);
-  setRunning(false);
+  const epoch = beginEpoch();
+  leaveThread();
   try {
-    const runs = await Promise.all([left, right].map((id) => fetchJson(`/runs/${encodeURIComponent(id)}`)));
+    const runs = await Promise.all([left, right].map((id) => fetchShown(`/runs/${encodeURIComponent(id)}`, epoch)));
     if (epoch !== state.epoch) return;
     setNotice("");
     say("");
@@ -359,7 +401,7 @@ async function openComparison(left, right) {
     view.scrollTo({ top: 0 });
     markCurrent();
   } catch (error) {
-    setNotice(error.message);
+    if (epoch === state.epoch) setNotice(error.message);
   }
 }
 
@@ -380,7 +422,7 @@ async function loadLists() {
     state.isStored = info.isStored;
     state.titles = new Map(threads.map((thread) => [thread.id, thread.title]));
     redraw("thread-list", threads.map(threadItem));
-    if (!state.replay && state.titles.get(state.thread)) byId("title").textContent = state.titles.get(state.thread);
+    if (state.titles.get(state.thread)) byId("title").textContent = state.titles.get(state.thread);
     state.runs = runs;
     state.threads = threads;
     showRuns();
@@ -434,7 +476,7 @@ async function deleteThread(thread, title) {
     setNotice(error.message);
     return;
   }
-  if (state.thread === thread && !state.replay) location.hash = `#/thread/${newThreadId()}`;
+  if (state.thread === thread) location.hash = `#/thread/${newThreadId()}`;
   await loadLists();
   byId("new-thread").focus();
 }
@@ -568,7 +610,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") toggleSide(false);
 });
 window.addEventListener("hashchange", route);
-document.addEventListener("visibilitychange", look);
+document.addEventListener("visibilitychange", changeVisibility);
 setInterval(look, LOOK_MS);
 setInterval(() => state.compare || loadLists(), LISTS_MS); // in the background too: the title says what waits
 byId("run-filter").addEventListener("input", showRuns);

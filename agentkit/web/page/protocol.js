@@ -11,7 +11,14 @@ const relative = (path) => `.${path}`; // the page may lie under the prefix of a
 // The address of a page for a window of its own, which sends no header.
 export const addressOf = (path) => `${relative(path)}${token && `?token=${encodeURIComponent(token)}`}`;
 
-async function check(response) {
+async function request(path, { sent, ...options } = {}) {
+  const body = sent === undefined ? {} : { body: JSON.stringify(sent), headers: { "content-type": "application/json" } };
+  let response;
+  try {
+    response = await fetch(relative(path), { cache: "no-store", ...options, ...body, headers: { ...headers, ...options.headers, ...body.headers } });
+  } catch {
+    throw new Error("The server cannot be reached. Is it still running?");
+  }
   if (response.ok) return response;
   const text = await response.text();
   let message = text;
@@ -23,28 +30,31 @@ async function check(response) {
   throw new Refused(message || `the server answered ${response.status}`);
 }
 
-export async function fetchJson(path) {
-  return (await check(await fetch(relative(path), { headers, cache: "no-store" }))).json();
-}
-
-export async function post(path, body = {}) {
-  return check(await fetch(relative(path), { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) }));
-}
+export const fetchJson = async (path) => (await request(path)).json();
+export const post = (path, sent = {}) => request(path, { method: "POST", sent });
+export const rename = (thread, title) => request(`${pathOf(thread)}/title`, { method: "PUT", sent: { title } });
+export const remove = (path) => request(path, { method: "DELETE" });
 
 // The path of a conversation.  A browser drops "." and ".." from an address, but not when a slash is part of the name.
 export const pathOf = (thread) => `/threads/${encodeURIComponent(/^\.\.?\/*$/.test(thread) ? `${thread}/` : thread)}`;
 
-export async function rename(thread, title) {
-  return check(await fetch(relative(`${pathOf(thread)}/title`), { method: "PUT", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify({ title }) }));
+// The stream that the page follows.  A browser has six connections to a server over HTTP/1.1, for all tabs together, so
+// a stream that is not shown any more must end.
+let stream = null;
+
+// End the stream, and return whether there was one.
+export function endStream() {
+  const ended = stream;
+  stream = null;
+  ended?.cancel().catch(() => {});
+  return Boolean(ended);
 }
 
-export async function remove(path) {
-  return check(await fetch(relative(path), { method: "DELETE", headers }));
-}
-
-// Yield the events of a stream of server-sent events, each as [id, event].
-async function* readEvents(response) {
+// Yield the events of a stream of server-sent events, each as [id, event], until its end or `endStream`.
+export async function* readEvents(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  endStream();
+  stream = reader;
   let rest = "";
   try {
     for (;;) {
@@ -58,6 +68,7 @@ async function* readEvents(response) {
       }
     }
   } finally {
+    if (stream === reader) stream = null;
     reader.cancel().catch(() => {});
   }
 }
@@ -70,9 +81,7 @@ export async function startRun(thread, { messages = [], resume, continues } = {}
   const body = { threadId: thread, runId: newId("run"), protocolVersion: "1.0", messages, tools: [], context: [], state: {} };
   if (resume) body.resume = resume;
   if (continues) body.forwardedProps = { continue: true };
-  return readEvents(await post("/agui", body));
+  return post("/agui", body);
 }
 
-export async function attach(thread, lastId) {
-  return readEvents(await check(await fetch(relative(`${pathOf(thread)}/events`), { headers: { ...headers, "last-event-id": String(lastId) }, cache: "no-store" })));
-}
+export const attach = (thread, lastId) => request(`${pathOf(thread)}/events`, { headers: { "last-event-id": String(lastId) } });
