@@ -29,9 +29,9 @@ try {
   await page.waitForSelector("#inbox a");
   report("inbox", [await page.title(), await page.locator("#inbox-title").textContent(), await page.locator("#inbox a").allTextContents()]);
   report("list", (await page.locator("#run-list .hint").allTextContents()).map((text) => text.split(" · ")[0]));
-  await page.fill("#run-filter", "REFUND waits for");
+  await page.fill("#filter", "REFUND waits for");
   report("filtered", await page.locator("#run-list a").allTextContents());
-  await page.fill("#run-filter", "");
+  await page.fill("#filter", "");
 
   // what other processes left: a refused call, a stopped run, a killed one, and one that waits
   await openRun("refund that was refused");
@@ -161,6 +161,11 @@ try {
   await page.locator(`#thread-list button[aria-label='Rename: ${names[0]}']`).click();
   await page.locator("#thread-list a", { hasText: "Please refund Ada" }).waitFor();
   report("renamed", [(await titles()).includes(names[0]), await focused(), await page.locator("#title").textContent()]);
+
+  // the filter finds conversations too
+  await page.fill("#filter", "REFUND ada");
+  report("filtered conversations", await titles());
+  await page.fill("#filter", "");
 
   // delete a conversation: first not, then with its runs, and the page shows a new one
   const questions = [];

@@ -397,6 +397,7 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
     assert "refused" not in notice.lower()
     assert (forms, text) == (0, "It is done: 4.0 euros went to Ada")
     assert found["renamed"] == [False, "Please refund Ada", "Please refund Ada"]
+    assert found["filtered conversations"] == ["Please refund Ada"]
     assert found["kept"] == 1
     assert found["deleted"] == [0, True, 'Delete "Please refund Ada" with its runs? They cannot be restored.']
     assert found["problems"] == []

@@ -421,11 +421,10 @@ async function loadLists() {
     const [threads, runs, evals, info] = await Promise.all([`/threads?limit=${state.limit}`, `/runs?limit=${state.limit}`, "/evals", "/info"].map((path) => fetchJson(path)));
     state.isStored = info.isStored;
     state.titles = new Map(threads.map((thread) => [thread.id, thread.title]));
-    redraw("thread-list", threads.map(threadItem));
     if (state.titles.get(state.thread)) byId("title").textContent = state.titles.get(state.thread);
     state.runs = runs;
     state.threads = threads;
-    showRuns();
+    showLists();
     redraw("eval-list", evals.map(evalItem));
     byId("evals").hidden = !evals.length;
     byId("compare").hidden = runs.length < 2;
@@ -433,7 +432,6 @@ async function loadLists() {
     byId("run-hint").hidden = info.isStored && runs.length > 0;
     byId("run-hint").textContent = info.isStored ? "No runs yet." : "Conversations end with the server. Start it with --journal runs.db to keep them.";
     byId("subtitle").textContent = info.model;
-    markCurrent();
   } catch (error) {
     if (error instanceof Refused) setNotice(error.message);
   }
@@ -483,12 +481,13 @@ async function deleteThread(thread, title) {
 
 const RUN_STATES = { paused: "waits for you", interrupted: "interrupted", stopped: "stopped" };
 
-// The list of runs, and what waits among them, from any process on the journal.
-function showRuns() {
-  const words = byId("run-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const matches = (run) => words.every((word) => `${run.query} ${run.id} ${run.model} ${stateOf(run)}`.toLowerCase().includes(word));
-  redraw("run-list", state.runs.filter(matches).map(runItem));
-  byId("run-filter").hidden = state.runs.length < 2;
+// The lists of conversations and runs, and what waits among them, from any process on the journal.
+function showLists() {
+  const words = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (...texts) => words.every((word) => texts.join(" ").toLowerCase().includes(word));
+  redraw("thread-list", state.threads.filter((thread) => matches(thread.title, thread.id)).map(threadItem));
+  redraw("run-list", state.runs.filter((run) => matches(run.query, run.id, run.model, stateOf(run))).map(runItem));
+  byId("filter").hidden = Math.max(state.threads.length, state.runs.length) < 2;
   const waiting = [
     ...state.threads.filter((thread) => thread.isAsking).map((thread) => ["thread", thread.id, thread.title || "Conversation", thread.at]),
     ...state.runs.filter((run) => run.state === "paused").map((run) => ["run", run.id, run.query || run.id, run.seen]),
@@ -496,6 +495,7 @@ function showRuns() {
   redraw("inbox-list", waiting.map(([kind, id, text, at]) => make("li", {}, make("a", { href: `#/${kind}/${encodeURIComponent(id)}`, text }), at ? make("span", { class: "hint", text: formatTime(at) }) : null)));
   byId("inbox-title").textContent = `Waits for you (${waiting.length})`;
   byId("inbox").hidden = !waiting.length;
+  markCurrent();
   document.title = waiting.length ? `(${waiting.length}) agentkit` : "agentkit";
 }
 
@@ -613,6 +613,6 @@ window.addEventListener("hashchange", route);
 document.addEventListener("visibilitychange", changeVisibility);
 setInterval(look, LOOK_MS);
 setInterval(() => state.compare || loadLists(), LISTS_MS); // in the background too: the title says what waits
-byId("run-filter").addEventListener("input", showRuns);
+byId("filter").addEventListener("input", showLists);
 loadLists();
 route();
