@@ -28,11 +28,17 @@ def create_private(path: str | os.PathLike[str]) -> None:
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file, so that it has the whole old or the whole new content, even if the process dies.
 
-    A new file is readable by its owner only; an existing one keeps its permissions.
+    A new file is readable by its owner only; an existing one keeps its permissions.  A device or a pipe is written to.
 
     Raises:
         OSError: The file cannot be written; the error names it.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe: a file must not replace it
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, str(path)) from None
+        return
     path = path.resolve()  # replace the target of a link, not the link
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a folder. Name a file in it", str(path))

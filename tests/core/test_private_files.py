@@ -3,11 +3,12 @@
 import os
 import stat
 import sys
+import threading
 
 import pytest
 
 from agentkit import JsonAgent
-from agentkit.core.private_files import open_private
+from agentkit.core.private_files import open_private, write_atomically
 from agentkit.testing import ScriptedModel, answer, call
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
@@ -42,3 +43,15 @@ def test_an_existing_file_keeps_its_permissions(tmp_path):
     with open_private(file) as opened:
         opened.write("text")
     assert (stat.S_IMODE(file.stat().st_mode), file.read_text()) == (0o640, "text")
+
+
+def test_a_pipe_gets_the_content_and_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=write_atomically, args=(pipe, b"a run"))
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # so that opening it waits for no writer
+    writer.start()
+    writer.join()
+    assert os.read(reading, 100) == b"a run"
+    os.close(reading)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
