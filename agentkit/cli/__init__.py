@@ -4,7 +4,6 @@ Commands import from `agentkit` lazily, so that `--help` does not load pydantic.
 nearest pyproject.toml holds defaults for the options of all commands.
 """
 
-import errno
 import io
 import os
 import sys
@@ -16,7 +15,7 @@ import click
 
 import agentkit
 
-from .output import INTERRUPTED, exit_code, print_error, restored_terminal, write_warnings_plainly
+from .output import exit_codes, restored_terminal, write_warnings_plainly
 from .pyproject import PYPROJECT, read_table
 
 COMMANDS = {
@@ -66,22 +65,18 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with exit_codes():  # --help and --version write here
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:  # the caller closed it, `>&-`
                 setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
         if isinstance(sys.stdout, io.TextIOWrapper):  # else it is one of another program
             sys.stdout.reconfigure(errors="agentkit")
-        try:
-            with restored_terminal(), write_warnings_plainly():
-                return super().invoke(ctx)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
-        except (agentkit.AgentkitError, OSError) as error:
-            if getattr(error, "errno", None) == errno.EPIPE:  # the reader of the output closed the pipe
-                raise
-            print_error(error)
-            sys.exit(exit_code(error))
+        with exit_codes(), restored_terminal(), write_warnings_plainly():
+            return super().invoke(ctx)
 
 
 @click.group(cls=Commands, commands=LazyCommands(COMMANDS), context_settings={"help_option_names": ["-h", "--help"]})

@@ -6,6 +6,7 @@ A run is shown while it works: live at a terminal, in plain lines elsewhere.
 import atexit
 import builtins
 import codecs
+import errno
 import json
 import os
 import signal
@@ -29,6 +30,7 @@ FAILED = 1
 WRONG_USAGE = 2
 PAUSED = 3
 INTERRUPTED = 130
+PIPE_CLOSED = 141
 """The exit codes besides 0; 2 is click's code, too."""
 
 
@@ -166,6 +168,27 @@ def format_error(error: BaseException) -> str:
     if isinstance(error, agentkit.AgentkitError | OSError | click.ClickException):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Print an error in the block as one line, and exit with its code.
+
+    A reader that closes the pipe ends the program without a word, with the code of one that SIGPIPE ends.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except (agentkit.AgentkitError, OSError) as error:
+        if getattr(error, "errno", None) != errno.EPIPE:
+            print_error(error)
+            sys.exit(exit_code(error))
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # not a file: the stream of another program
+                os.dup2(nothing, stream.fileno())
+        sys.exit(PIPE_CLOSED)
 
 
 def exit_code(error: BaseException) -> int:

@@ -171,13 +171,15 @@ def lock_command(
     file = file or Path("agentkit.lock.json")
     current = agentkit.lock(load_registry(targets))
     try:
-        if not check:
+        if check:
+            changes = agentkit.compare_locks(agentkit.extend.read_lock(file.read_text(encoding="utf-8")), current)
+        else:
             file.write_text(agentkit.extend.format_lock(current), encoding="utf-8")
-            print_text(f"{file}: {len(current['tools'])} tools")
-            return
-        changes = agentkit.compare_locks(agentkit.extend.read_lock(file.read_text(encoding="utf-8")), current)
     except (OSError, ValueError, RecursionError, agentkit.DefinitionError) as error:
         raise click.UsageError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    if not check:
+        print_text(f"{file}: {len(current['tools'])} tools")
+        return
     for change in changes:
         print_text(f"{change.kind} {change.tool}{'.' if change.path else ''}{change.path}: {change.message}")
     sys.exit(any(change.kind == "breaking" for change in changes))
@@ -191,18 +193,22 @@ def _lock_servers(config: Path, file: Path | None, *, check: bool) -> None:
         current = agentkit.mcp.lock.lock_servers(servers)
         if not check:
             file.write_text(agentkit.mcp.lock.format_servers(current), encoding="utf-8")
-            print_text(f"{file}: {sum(map(len, current.values()))} tools of {len(current)} servers")
-            return
+    if not check:
+        print_text(f"{file}: {sum(map(len, current.values()))} tools of {len(current)} servers")
+        return
     _exit_changed(agentkit.mcp.lock.compare_servers(locked, current))
 
 
 def _lock_skills(folders: Sequence[Path], file: Path | None, *, check: bool) -> None:
     with usage_errors(OSError):
         skills = agentkit.Skills(*folders, lock=False)
-        if not check:
-            print_text(f"{skills.write_lock(file)}: {len(skills.skills)} skills")
-            return
-        changes = skills.find_changes(file)
+        if check:
+            changes = skills.find_changes(file)
+        else:
+            file = skills.write_lock(file)
+    if not check:
+        print_text(f"{file}: {len(skills.skills)} skills")
+        return
     _exit_changed(changes)
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -236,10 +237,26 @@ class TestAtATerminal:
         assert shown.end() == 130
 
 
-def test_a_closed_pipe_ends_it_quietly(folder):
-    command = f"{sys.executable} -m agentkit.cli tools --tools mytools.py | true"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ)
-    assert "Traceback" not in done.stderr
+WRITING = ["--help", "--version", "run --help", "tools mytools.py", "lint mytools.py", "lock mytools.py"]
+
+
+@pytest.mark.parametrize("arguments", WRITING)
+def test_a_closed_pipe_ends_it_quietly_and_not_with_the_code_of_a_failure(folder, arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        command = [sys.executable, "-m", "agentkit.cli", *arguments.split()]
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is missing")
+@pytest.mark.parametrize("arguments", WRITING)
+def test_a_full_disk_below_its_output_is_one_line(folder, arguments):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "agentkit.cli", *arguments.split()]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "agentkit: [Errno 28] No space left on device\n")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
