@@ -75,6 +75,8 @@ _TEXT_ONLY = re.compile(r"not a multimodal model|requires (?:a )?multimodal|cont
 
 llama.cpp sends it with status 500, but no retry can succeed.
 """
+_TEXT_OR_IMAGE = re.compile("expected to be either text or image_url type")
+"""OpenAI, of a message with a document or audio."""
 _REFUSED_ROLES = re.compile(r"roles must alternate", re.IGNORECASE)
 """A refusal of a chat template, which llama.cpp and others send with status 500."""
 _FILTERED = re.compile(
@@ -85,6 +87,8 @@ _FILTERED = re.compile(
 
 And the words of Anthropic.
 """
+_NO_MODEL = re.compile(r"""["']code["']:\s*["']model_not_found["']""")
+"""The code of OpenAI for an unknown model, which the Responses API sends with status 400."""
 _FAILED_CALL = re.compile(r"""["']code["']:\s*["'](?:tool_use_failed|output_parse_failed)["']""")
 """The codes of Groq for a reply of the model that it cannot read; it sends them with status 400."""
 _REFUSED = re.compile(
@@ -262,6 +266,8 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return _classify_unsent(text, names), False
     if status is None or status >= 500 or status < 300:
         return _KIND_BY_STATUS.get(status or 0, "server"), True
+    if _NO_MODEL.search(text):
+        return "not_found", False
     transient = status in _TRANSIENT_STATUS and not _NO_QUOTA.search(text)
     return _KIND_BY_STATUS.get(status, "server" if transient else "bad_request"), transient
 
@@ -270,6 +276,8 @@ def find_refused_parts(error: str) -> frozenset[str]:
     """Return the types of content parts that the model does not take, by a server's error."""
     if _TEXT_ONLY.search(error):
         return frozenset(_PART_REFUSALS)
+    if _TEXT_OR_IMAGE.search(error):
+        return frozenset(_PART_REFUSALS) - {"image_url"}
     return frozenset(kind for kind, refusal in _PART_REFUSALS.items() if refusal.search(error))
 
 
@@ -396,4 +404,10 @@ def _extract_message(text: str) -> str:
         return ""
     inner = body.get("error", body)
     message = inner.get("message") if isinstance(inner, dict) else inner
-    return " ".join(message.split()) if isinstance(message, str) else ""
+    if not isinstance(message, str):
+        return ""
+    details = inner.get("metadata") if isinstance(inner, dict) else None
+    cause = details.get("raw") if isinstance(details, dict) else None  # OpenRouter: "Provider returned error"
+    if isinstance(cause, str):
+        message += f": {_extract_message(cause) or cause}"
+    return " ".join(message.split())

@@ -31,8 +31,10 @@ from .parameters import order_items
 from .provider_tools import list_server_calls
 
 _FILLER_TEXT = "Understood."
-_INSTRUCTION_ERROR = re.compile(r"system role (?:is )?not supported", re.IGNORECASE)
-"""Source: the template of google/gemma-2-9b-it."""
+_INSTRUCTION_ERROR = re.compile(
+    r"system role (?:is )?not supported|messages\[\d+\]\.role' does not support '(?:system|developer)'", re.IGNORECASE
+)
+"""Sources: the template of google/gemma-2-9b-it; OpenAI, of o1-mini."""
 _SINGLE_CALL_ERROR = re.compile(r"single tool[- ]calls? at once|only (?:one|a single) tool[- _]calls?\b", re.IGNORECASE)
 
 

@@ -168,6 +168,14 @@ def test_gemma_2_runs_an_agent_with_tools_though_its_template_has_neither_an_ins
     assert "Adds two integers" in server.requests[-1].body["messages"][0]["content"]
 
 
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_model_of_openai_without_an_instruction_gets_it_with_the_query(role: str) -> None:
+    refusal = {"status": 400, "message": f"Unsupported value: 'messages[0].role' does not support '{role}'."}
+    with ModelServer(refusal, answer("3")) as server:
+        assert agent_at(server, "openai/o1-mini")("What is 1 + 2?") == "3"
+    assert [message["role"] for message in server.requests[-1].body["messages"]] == ["user"]
+
+
 def test_merged_messages_keep_their_parts_and_the_history_stays() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     done = [assistant(None, [ToolCall("1", "add", "{}")]), tool_message(ToolCall("1", "add", "{}"), "3")]

@@ -270,6 +270,39 @@ def test_a_request_that_a_filter_stopped_is_refused(name: str, code: str, play: 
         assert len(server.requests) == 1
 
 
+OWN_WORDS = [
+    (
+        {"error": {"message": "The requested model 'x' does not exist.", "code": "model_not_found", "param": "model"}},
+        400,
+        "not_found",
+        "'x' does not exist. (HTTP 400)",
+    ),
+    (
+        {"error": {"message": "Provider returned error", "metadata": {"raw": "x:free is rate-limited upstream."}}},
+        429,
+        "rate_limit",
+        "Provider returned error: x:free is rate-limited upstream. (HTTP 429)",
+    ),
+    (
+        {"error": {"message": "Provider returned error", "metadata": {"raw": '{"error": {"message": "Too hot"}}'}}},
+        400,
+        "bad_request",
+        "Provider returned error: Too hot (HTTP 400)",
+    ),
+]
+"""OpenAI's Responses API has status 400 for an unknown model; OpenRouter has the words of the provider in `raw`."""
+
+
+@pytest.mark.parametrize(("body", "status", "kind", "text"), OWN_WORDS)
+def test_an_error_is_read_as_the_provider_means_it(
+    body: dict[str, Any], status: int, kind: str, text: str, play: Play, stream: bool
+) -> None:
+    with ModelServer({"status": status, "body": body}) as server:
+        error = failure(play, Provider("openai").at(server), stream=stream)
+    assert (error.kind, error.status) == (kind, status)
+    assert str(error).endswith(text)
+
+
 def test_a_logger_of_the_user_s_own_is_called_as_well(play: Play) -> None:
     heard: list[Any] = []
     with ModelServer("hello") as server:

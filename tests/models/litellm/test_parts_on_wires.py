@@ -14,6 +14,7 @@ from wire_providers import KEY
 from agentkit import Audio, Document, Image, JsonAgent
 from agentkit.core.errors import ModelError
 from agentkit.core.parts import describe_part
+from agentkit.models.litellm.errors import find_refused_parts
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing import ModelServer, answer, call
@@ -157,6 +158,11 @@ def test_an_unknown_model_is_asked_once_and_its_refusal_is_remembered(server_nam
             run_in_mode(agent, mode, ["What?", PARTS["image"]])
         assert "declare" not in str(e.value)
         assert len(server.requests) == 4
+
+
+def test_a_model_that_takes_texts_and_images_alone_is_known_by_its_refusal() -> None:
+    text = "Invalid 'messages[3]'. Content blocks are expected to be either text or image_url type."
+    assert find_refused_parts(text) == {"file", "input_audio"}
 
 
 @pytest.mark.parametrize(
