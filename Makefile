@@ -71,7 +71,8 @@ workers: .venv/dev.stamp
 
 kills: .venv/dev.stamp
 	AGENTKIT_KILL_SECONDS=$(or $(SECONDS),900) $(BIN)/python -m pytest -rs -m integration tests/reliability/test_kills.py tests/sessions/journal/test_killed.py
-	AGENTKIT_BATCH_RUNS=$(or $(RUNS),100) $(BIN)/python -m pytest -rs -s -m integration tests/agents/test_map_batches.py -k fifty_places
+	AGENTKIT_BATCH_RUNS=$(or $(RUNS),100) AGENTKIT_BATCH_PLACES=50 $(BIN)/python -m pytest -rs -s -m integration tests/agents/test_map_batches.py -k many_places
+	AGENTKIT_DAMAGES=5000 AGENTKIT_KILLED_PROGRAMS=200 $(BIN)/python -m pytest -rs -m integration tests/sessions/test_damage.py tests/reliability/test_code_kills.py
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .

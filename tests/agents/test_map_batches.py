@@ -415,9 +415,10 @@ def test_a_map_has_its_batches_in_postgresql(server, base, tmp_path, postgres_ur
 
 @pytest.mark.integration
 @pytest.mark.timeout(7200)
-def test_a_map_that_is_killed_at_fifty_places_submits_no_request_twice(server, base):
-    """`make kills RUNS=1000` takes maps of a thousand runs."""
-    killed(server, base, runs=int(os.environ.get("AGENTKIT_BATCH_RUNS", "4")), places=50)
+def test_a_map_that_is_killed_at_many_places_submits_no_request_twice(server, base):
+    """`make kills RUNS=1000` takes maps of a thousand runs, killed at 50 places."""
+    places = int(os.environ.get("AGENTKIT_BATCH_PLACES", "25"))
+    killed(server, base, runs=int(os.environ.get("AGENTKIT_BATCH_RUNS", "4")), places=places)
 
 
 @pytest.mark.integration

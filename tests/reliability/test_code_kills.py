@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = int(os.environ.get("AGENTKIT_KILLED_PROGRAMS", "200"))
+PROGRAMS = int(os.environ.get("AGENTKIT_KILLED_PROGRAMS", "100"))
 
 
 def kill_programs(count: int) -> dict[str, int]:

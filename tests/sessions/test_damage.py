@@ -15,7 +15,7 @@ from agentkit.sessions.journal.maintenance import salvage
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.lock import compare_locks, format_lock, lock, read_lock
 
-DAMAGES = int(os.environ.get("AGENTKIT_DAMAGES", "5000"))
+DAMAGES = int(os.environ.get("AGENTKIT_DAMAGES", "2000"))
 """Damaged copies of each file in the integration test."""
 KINDS = ("journal", "recording", "session", "tool lock", "server lock", "lease")
 

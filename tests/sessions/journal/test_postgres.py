@@ -116,11 +116,11 @@ def test_a_lost_connection_is_made_again_and_keeps_the_lease(world, postgres_ser
 
 
 def test_a_connection_that_is_lost_inside_a_transaction_is_made_again(postgres_server, postgres_url):
-    """Cut 150 times, about 20 connections seem open although the server has ended them."""
+    """Cut 80 times, about ten connections seem open although the server has ended them."""
     ended = threading.Event()
 
     def cut() -> None:
-        for _ in range(150):
+        for _ in range(80):
             time.sleep(random.uniform(0.01, 0.03))
             postgres_server.execute(END_CONNECTIONS.format(name_of(postgres_url)))
         ended.set()
