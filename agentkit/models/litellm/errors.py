@@ -87,8 +87,8 @@ _FILTERED = re.compile(
 
 And the words of Anthropic.
 """
-_NO_MODEL = re.compile(r"""["']code["']:\s*["']model_not_found["']""")
-"""The code of OpenAI for an unknown model, which the Responses API sends with status 400."""
+_NO_MODEL = re.compile(r"""["']code["']:\s*["']model_not_found["']|provided model identifier is invalid""")
+"""An unknown model, which OpenAI's Responses API and Bedrock answer with status 400."""
 _FAILED_CALL = re.compile(r"""["']code["']:\s*["'](?:tool_use_failed|output_parse_failed)["']""")
 """The codes of Groq for a reply of the model that it cannot read; it sends them with status 400."""
 _REFUSED = re.compile(

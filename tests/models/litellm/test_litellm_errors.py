@@ -272,6 +272,12 @@ def test_a_request_that_a_filter_stopped_is_refused(name: str, code: str, play: 
 
 OWN_WORDS = [
     (
+        {"message": "The provided model identifier is invalid."},
+        400,
+        "not_found",
+        "The provided model identifier is invalid. (HTTP 400)",
+    ),
+    (
         {"error": {"message": "The requested model 'x' does not exist.", "code": "model_not_found", "param": "model"}},
         400,
         "not_found",
@@ -290,7 +296,7 @@ OWN_WORDS = [
         "Provider returned error: Too hot (HTTP 400)",
     ),
 ]
-"""OpenAI's Responses API has status 400 for an unknown model; OpenRouter has the words of the provider in `raw`."""
+"""Bedrock and OpenAI's Responses API have status 400 for an unknown model; OpenRouter has the words of the provider in `raw`."""
 
 
 @pytest.mark.parametrize(("body", "status", "kind", "text"), OWN_WORDS)
