@@ -280,8 +280,8 @@ class QueueTables:
             return
         with self._lock:
             try:
-                self._file.execute("BEGIN IMMEDIATE")
                 with self._file:
+                    self._file.execute("BEGIN IMMEDIATE")
                     for sql, values in statements:
                         self._file.execute(sql, values)
             except sqlite3.Error as error:

@@ -89,6 +89,7 @@ def list_migrations(version: int) -> list[str]:
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg.pq import TransactionStatus
 except ImportError as error:
     raise JournalError(
         f"a journal in PostgreSQL needs the package psycopg, which cannot be imported ({error}). Install it: "
@@ -190,16 +191,9 @@ class PostgresConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run all or none of the statements in the block, sent together.
-
-        A connection that the server ends meanwhile may seem open, but is left inside the pipeline: it is closed.
-        """
-        try:
-            with self._connection.pipeline(), self._connection.transaction():
-                yield
-        finally:
-            if not self._connection.closed and self._connection.info.pipeline_status:
-                self._connection.close()
+        """Run all or none of the statements in the block, sent together."""
+        with self._connection.pipeline(), self._connection.transaction():
+            yield
 
     def read_together(self, read: Callable[[], T]) -> T:
         """Return what a function reads, all of whose queries see the same state; it is repeated as `attempt` does."""
@@ -215,7 +209,7 @@ class PostgresConnection:
                 raise
             finally:
                 self._is_in_snapshot = False
-                if not self._connection.closed:
+                if self._connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
                     self.execute("ROLLBACK")
 
         return self.attempt(read_snapshot)
@@ -229,7 +223,7 @@ class PostgresConnection:
         end = math.inf
         with self.lock, self.errors():
             while True:
-                if self._connection.closed:
+                if self._is_lost():
                     if self._is_shut:
                         raise psycopg.InterfaceError("it was closed, or belongs to the parent process")
                     if self._is_in_snapshot:
@@ -238,9 +232,20 @@ class PostgresConnection:
                 try:
                     return self._wait_once(action, is_write=is_write)
                 except (psycopg.OperationalError, psycopg.InterfaceError):
-                    if not self._connection.closed or self._is_in_snapshot or time.monotonic() > end:
+                    if not self._is_lost() or self._is_in_snapshot or time.monotonic() > end:
                         raise
                     end = min(end, time.monotonic() + LOCK_TIMEOUT)
+
+    def _is_lost(self) -> bool:
+        """Return whether the connection is closed; one that was left in a query or a transaction is closed now.
+
+        It was interrupted (Ctrl-C), or the server has ended it in the middle, after which it may seem open.
+        """
+        info = self._connection.info
+        is_idle = info.transaction_status == TransactionStatus.IDLE and not info.pipeline_status
+        if not is_idle and not self._is_in_snapshot:
+            self._connection.close()
+        return self._connection.closed
 
     def _wait_once(self, action: Callable[[], T], *, is_write: bool) -> T:
         """Perform an action; after one that has not got a lock in time, none waits before a write succeeds."""

@@ -765,8 +765,8 @@ class SqliteStore(SqlStore):
                 time.sleep(0.01)
 
     def _migrate(self) -> None:
-        self._file.execute("BEGIN IMMEDIATE")
         with self._file:
+            self._file.execute("BEGIN IMMEDIATE")
             version = self._version()
             if not version and self._file.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise JournalError(f"{self.named} is the database of another program. Give a file of its own.")
@@ -804,8 +804,8 @@ class SqliteStore(SqlStore):
         if len(statements) == 1:  # a transaction by itself
             self._file.execute(*statements[0])
             return
-        self._file.execute("BEGIN IMMEDIATE")
-        with self._file:
+        with self._file:  # ends the transaction after an interrupt (Ctrl-C) too, which comes when the lock is there
+            self._file.execute("BEGIN IMMEDIATE")
             for sql, values in statements:
                 self._file.execute(sql, values)
 
@@ -847,11 +847,11 @@ class SqliteStore(SqlStore):
     def read_together(self, read: Callable[[], T]) -> T:
         """Return what a function reads, all of whose queries see the same state of the file; other threads wait."""
         with self.lock, self._errors():
-            self._file.execute("BEGIN")
             try:
+                self._file.execute("BEGIN")
                 return read()
             finally:
-                self._file.execute("ROLLBACK")
+                self._file.rollback()
 
     def _own(self) -> int:
         if self._owner_file is None:

@@ -65,6 +65,32 @@ subprocess.Popen(["cat"], close_fds=False)
 print("taken", flush=True)
 sys.stdin.read()
 """
+INTERRUPTED = """
+import os, random, signal, subprocess, sys, threading
+from contextlib import suppress
+from agentkit.sessions.journal.connections import opened_store
+is_armed = False
+def interrupt(*_):
+    global is_armed
+    if is_armed:
+        is_armed = False
+        raise KeyboardInterrupt
+signal.signal(signal.SIGINT, interrupt)
+add = [("INSERT INTO setups VALUES ('a', '') ON CONFLICT DO NOTHING", ())] * 2
+pauses = random.Random(1)
+with opened_store(sys.argv[1]) as store:
+    for _ in range(300):
+        timer = threading.Timer(pauses.uniform(0.001, 0.01), os.kill, (os.getpid(), signal.SIGINT))
+        with suppress(KeyboardInterrupt):
+            is_armed = True
+            timer.start()
+            while is_armed:
+                store.execute(add)
+                store.read_together(lambda: store.read("SELECT count(*) FROM setups"))
+        timer.join()
+    store.execute(add)
+    subprocess.run([sys.executable, "-c", sys.argv[2], sys.argv[1], "b"], check=True)
+"""
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
@@ -203,6 +229,10 @@ class TestForks:
 
 
 class TestInterrupts:
+    @in_databases
+    def test_an_interrupt_at_any_moment_leaves_no_transaction_open(self, path):
+        assert elsewhere(INTERRUPTED, path, ADD_ELSEWHERE) == "a b"
+
     @in_databases
     def test_a_lease_that_was_written_before_an_interrupt_is_free(self, path, monkeypatch):
         def interrupt(write, store, statements):
