@@ -1,5 +1,6 @@
 """A network between a client and a server of tests, which can be cut, stand still, and come back."""
 
+import select
 import socket
 import threading
 from contextlib import suppress
@@ -74,3 +75,50 @@ class Network:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)  # which ends the thread that waits for it
             end.close()
+
+
+class Pooler(Network):
+    """Gives the connection of a PostgreSQL client that has left to the next one, as a pooler of transactions does."""
+
+    def __init__(self, port: int) -> None:
+        self._backend: socket.socket | None = None
+        self._welcome = b""
+        super().__init__(port)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client = self._server.accept()[0]
+            except OSError:
+                return
+            with client:
+                startup = client.recv(65536)
+                if self._backend is None:
+                    self._backend = socket.create_connection(("127.0.0.1", self._target))
+                    self._pairs.append(self._backend)
+                    self._backend.sendall(startup)
+                    while not self._welcome.endswith(READY):
+                        self._welcome += self._backend.recv(65536)
+                before, key, rest = self._welcome.partition(BACKEND_KEY)
+                client.sendall(before + key + b"\x7f" + rest[1:])  # not the number of the server's process
+                self._serve(client, self._backend)
+
+    def _serve(self, client: socket.socket, backend: socket.socket) -> None:
+        with suppress(OSError):
+            while readable := select.select([client, backend], [], [])[0]:
+                data = readable[0].recv(65536)
+                if not data or (readable[0] is client and data == TERMINATE):
+                    return
+                (backend if readable[0] is client else client).sendall(data)
+
+    def close(self) -> None:
+        if self._backend is not None:
+            with suppress(OSError):
+                self._backend.shutdown(socket.SHUT_RDWR)
+        super().close()
+
+
+READY = b"Z\0\0\0\5I"
+TERMINATE = b"X\0\0\0\4"
+BACKEND_KEY = b"K\0\0\0\x0c"
+"""The begins of messages of PostgreSQL's protocol; the last one is followed by the number of the server's process."""

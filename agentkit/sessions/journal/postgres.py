@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -32,7 +32,7 @@ from .sqlite import (
     digest_texts,
     migrations_from,
 )
-from .store import LOCK_TIMEOUT, MISSING_REMEDY, JournalError, JournalNotFound, Lease, Sync
+from .store import DEAD_HOLDER_SECONDS, LOCK_TIMEOUT, MISSING_REMEDY, JournalError, JournalNotFound, Lease, Sync
 
 SCHEMA = "agentkit"
 COLUMN_TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}
@@ -46,6 +46,11 @@ END = (
 )
 
 
+SELECT_OWNER = (
+    "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND classid = ? AND objid = ? "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+END_BACKEND = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ? AND backend_start = ?"
 END_HOLDER = """
 SELECT pg_terminate_backend(pid) FROM pg_locks, leases WHERE conversation = ? AND locktype = 'advisory'
 AND objsubid = 1 AND classid = owner >> 32 AND objid = owner & 4294967295
@@ -114,6 +119,9 @@ SETTINGS = (
     "SET tcp_keepalives_idle TO 10",  # else the server notices a dead machine, and ends its leases, after hours
     "SET tcp_keepalives_interval TO 3",
     "SET tcp_keepalives_count TO 3",
+    # else the server ends the leases of a run that waits for a model or a tool; versions before 14 lack the first one
+    "SELECT set_config(name, '0', false) FROM pg_settings "
+    "WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout')",
 )
 FINAL_REFUSALS = re.compile("authentication failed|does not exist|no pg_hba.conf entry|permission denied|no password")
 """The server's reasons for which a second attempt fails as well."""
@@ -139,6 +147,7 @@ class PostgresConnection:
         self._is_down = self._is_locked_out = self._is_in_snapshot = self._is_shut = False
         self._lost: set[tuple[int, Any]] = set()
         """The server's processes for lost connections, which may not have noticed it."""
+        self._backend: tuple[int, Any] = (0, None)
         with self.errors():
             self._parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(url)}
             self._connection = self._connect_first(url)
@@ -158,7 +167,8 @@ class PostgresConnection:
                     raise
             else:
                 _unreachable.discard(url)
-                return connection
+                is_direct = connection.info.backend_pid == self._backend[0]
+                return connection if is_direct else self._check_pooler(connection)
             time.sleep(wait)
             wait = min(2 * wait, MAX_CONNECT_WAIT)
 
@@ -168,14 +178,34 @@ class PostgresConnection:
             for statement in (*SETTINGS, *(("SET synchronous_commit TO on",) if self._sync == "full" else ())):
                 connection.execute(statement)
             connection.execute(f"SET lock_timeout TO {1 if self._is_locked_out else int(LOCK_TIMEOUT * 1000)}".encode())
-            row = connection.execute("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+            row = connection.execute("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
             self.owner = secrets.randbits(60)
             connection.execute(f"SELECT pg_advisory_lock_shared({APPLICATION_ID}, {SCHEMA_VERSION})".encode())
             connection.execute(f"SELECT pg_advisory_lock({self.owner})".encode())
-            self._backend = connection.info.backend_pid, (row.fetchone() or (None,))[0]
+            self._backend = row.fetchone() or (connection.info.backend_pid, None)
         except BaseException:
             connection.close()
             raise
+        return connection
+
+    def _check_pooler(self, connection: "psycopg.Connection[Any]") -> "psycopg.Connection[Any]":
+        """Return a new connection to a pooler; raise `JournalError` if locks do not end with the one before."""
+        before = self.owner
+        connection.close()
+        connection = self._connect()
+        end = time.monotonic() + DEAD_HOLDER_SECONDS
+        values = before >> 32, before & 0xFFFFFFFF
+        while connection.execute(_translate(SELECT_OWNER), values, prepare=False).fetchone():
+            if time.monotonic() > end:
+                with suppress(psycopg.Error):
+                    connection.execute(_translate(END_BACKEND), self._backend)
+                connection.close()
+                raise JournalError(
+                    f"{self.named}: a pooler gives the connections of one client to another, so that the leases of a "
+                    "process do not end with it. Give the address of the server itself, or of a pool of sessions "
+                    "(pgbouncer: pool_mode=session)."
+                )
+            time.sleep(MIN_CONNECT_WAIT)
         return connection
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> "psycopg.Cursor[Any]":
@@ -283,9 +313,8 @@ class PostgresConnection:
 
     def _replace_lost(self) -> None:
         """End the lost connections, which hold their locks until the server notices that they are lost."""
-        sql = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ? AND backend_start = ?"
         for backend in self._lost:
-            self.execute(sql, backend)
+            self.execute(END_BACKEND, backend)
         self._reconnected()
         self._lost.clear()
 
@@ -336,6 +365,10 @@ def _decode(text: str) -> str:
 def _remedy(error: "psycopg.Error") -> str:
     if error.sqlstate == "53100":
         return "Make room on the server's disk."
+    if error.sqlstate == "57014":
+        return (
+            "The server's statement_timeout is too short for it: ALTER ROLE ... SET statement_timeout gives more time."
+        )
     if error.sqlstate == "42501":
         return f"The user needs the right to create the schema {SCHEMA}, or an administrator creates it for the user."
     if error.sqlstate is None or error.sqlstate.startswith(("08", "28", "57")):
@@ -455,11 +488,7 @@ class PostgresStore(SqlStore):
         return self._owner
 
     def _is_alive(self, owner: int) -> bool:
-        sql = (
-            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND classid = ? AND objid = ? "
-            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        )
-        return bool(self.read(sql, owner >> 32, owner & 0xFFFFFFFF))
+        return bool(self.read(SELECT_OWNER, owner >> 32, owner & 0xFFFFFFFF))
 
     def compact(self) -> None:
         """Remove setups that no run has, while no run begins; the server releases the space by itself."""

@@ -12,7 +12,7 @@ import time
 from contextlib import closing, suppress
 
 import pytest
-from network import Network
+from network import Network, Pooler
 from stores import shorten_waits
 from waiting import HANGS
 
@@ -230,6 +230,34 @@ def test_a_network_that_is_cut_and_back_costs_no_lease(world, postgres_server, p
         result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*bookings(4)), journal=url), "Go")
         assert (result.answer, made) == ("done", list("0123"))
         assert [run.state for run in runs(url)] == ["finished"]
+
+
+def test_a_pooler_that_shares_its_connections_is_refused(postgres_server, postgres_url):
+    """It gives the lock of a client that has left to the next one, so that the leases of a dead process stay."""
+    with closing(Pooler(postgres_server.port)) as pooler:
+        url = f"{pooler.url(postgres_url)}?sslmode=disable&gssencmode=disable"
+        with pytest.raises(JournalError, match="a pooler gives the connections of one client to another"):
+            runs(url)
+
+
+def test_a_lease_is_kept_where_the_server_ends_idle_connections(postgres_server, postgres_url):
+    postgres_server.execute(f"ALTER DATABASE {name_of(postgres_url)} SET idle_session_timeout = '1ms'")
+    try:
+        with closing(PostgresStore(postgres_url)) as store:
+            (backend,) = store.read("SELECT pg_backend_pid()")
+            time.sleep(0.1)
+            assert store.read("SELECT pg_backend_pid()") == [backend]
+    finally:
+        postgres_server.execute(f"ALTER DATABASE {name_of(postgres_url)} RESET idle_session_timeout")
+
+
+def test_a_statement_timeout_of_the_server_is_named(postgres_server, postgres_url):
+    postgres_server.execute(f"ALTER DATABASE {name_of(postgres_url)} SET statement_timeout = '1s'")
+    try:
+        with closing(PostgresStore(postgres_url)) as store, pytest.raises(JournalError, match="gives more time"):
+            store.read("SELECT pg_sleep(600)")
+    finally:
+        postgres_server.execute(f"ALTER DATABASE {name_of(postgres_url)} RESET statement_timeout")
 
 
 def test_the_event_loop_runs_while_the_database_is_away(postgres_server, postgres_url, monkeypatch):
