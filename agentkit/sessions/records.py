@@ -490,8 +490,8 @@ class Stored:
     def __init__(self) -> None:
         self.conversations: dict[int, Conversation] = {}
         self.runs: dict[str, RunEntry] = {}
-        self._runs_of: dict[int, list[str]] = defaultdict(list)
-        """The runs of each conversation."""
+        self._unfinished: dict[int, dict[str, None]] = defaultdict(dict)
+        """The runs of each conversation that its next run supersedes."""
         self.setups: dict[str, str | None] = {}
         self.names: dict[str, int] = {}
         self.steps: dict[str, dict[tuple[int, str], Step]] = defaultdict(dict)
@@ -552,10 +552,10 @@ class Stored:
                 self._begin(record)
             case RunReopened(run):
                 of = run or self.last
-                self.runs[of] = replace(self.runs[of], status="open", ended=None)
+                self._set(replace(self.runs[of], status="open", ended=None))
             case RunConcluded(status, outcome, ended, last, run):
                 of = run or self.last
-                self.runs[of] = replace(self.runs[of], status=status, outcome=outcome, ended=ended, last=last)
+                self._set(replace(self.runs[of], status=status, outcome=outcome, ended=ended, last=last))
             case FileBegun(version, about):
                 self.version = version
                 self.about = json.loads(about)
@@ -574,22 +574,29 @@ class Stored:
     def _begin(self, new: RunBegun) -> None:
         if new.run in self.runs:  # a write may be repeated
             return
-        for run in map(self.runs.__getitem__, self._runs_of[new.conversation]):
-            if run.status not in ("finished", "superseded"):
-                self.runs[run.id] = replace(run, status="superseded")
-        self._runs_of[new.conversation].append(new.run)
+        for run in [*self._unfinished[new.conversation]]:
+            self._set(replace(self.runs[run], status="superseded"))
         self.last = new.run
         self.setups[new.run] = new.setup
-        self.runs[new.run] = RunEntry(
-            new.run,
-            new.conversation,
-            new.query,
-            new.model,
-            new.first,
-            begun=new.begun,
-            origin=new.origin,
-            number=len(self.runs) + 1,
+        self._set(
+            RunEntry(
+                new.run,
+                new.conversation,
+                new.query,
+                new.model,
+                new.first,
+                begun=new.begun,
+                origin=new.origin,
+                number=len(self.runs) + 1,
+            )
         )
+
+    def _set(self, run: RunEntry) -> None:
+        self.runs[run.id] = run
+        if run.status in ("finished", "superseded"):
+            self._unfinished[run.conversation].pop(run.id, None)
+        else:
+            self._unfinished[run.conversation][run.id] = None
 
     def _ask(self, new: RequestMade) -> None:
         before = self.exchanges[-1] if self.exchanges else Exchange("", [])

@@ -32,6 +32,8 @@ from ..records import (
     RunConcluded,
     RunEntry,
     RunReopened,
+    StepBegun,
+    StepEnded,
     StepWithdrawn,
     Stored,
     digest,
@@ -69,8 +71,10 @@ LOCK_PAUSE = 0.002
 SQLITE_HEAD = b"SQLite format 3\0"
 HEAD_OF_ANY_VERSION = b'[{"kind":"record","version":'
 HEAD = encode_json([to_line(FileBegun(FILE_VERSION, "{}"))]).encode() + b"\n"
-LISTED_RECORDS = (RunBegun, RunReopened, RunConcluded, ConversationNamed)
-"""The records by which runs and names are listed, which stay in memory."""
+LISTED_RECORDS = (RunReopened, RunConcluded, ConversationNamed)
+"""The records by which runs and names are listed, beside `RunBegun`; they stay in memory."""
+RUN_KINDS = {KINDS[kind][0] for kind in (RunBegun, RunReopened, RunConcluded, StepBegun, StepEnded, StepWithdrawn)}
+"""The kinds of records that have a run."""
 
 REMOVING = (StepWithdrawn, ConversationCut)
 """The records that remove others, without which these would be read."""
@@ -139,8 +143,12 @@ class LinesStore(SharedStore):
         self._file = new
         self._end = 0
         """The end of what was read."""
-        self._spans: dict[int, list[list[int]]] = {}
-        """Where the lines of each conversation begin and end; adjacent ones are one span."""
+        self._spans: dict[int | str, list[list[int]]] = {}
+        """Where the lines of each conversation, and of each run, begin and end; adjacent ones are one span."""
+        self._groups: dict[int | str, dict[str, None]] = {}
+        """The runs of each conversation, and those inside each run."""
+        self._lengths: dict[int, int] = {}
+        """The number of messages of each conversation."""
         self._listed = Stored()
         self._damage: list[str] = []
         self._count = 0
@@ -182,30 +190,38 @@ class LinesStore(SharedStore):
 
     def records(self, *of: int | RunEntry, kinds: Collection[type[Record]] = ()) -> list[Record]:
         """Return the records of conversations (by their keys), and of those of runs; see `Store.records`."""
-        keys = dict.fromkeys(one.conversation if isinstance(one, RunEntry) else one for one in of)
-        wanted = {KINDS[kind][0] for kind in (*kinds, *REMOVING)} if kinds else ()
+        wanted = {KINDS[kind][0] for kind in (*kinds, *REMOVING) if kinds} or {name for name, _ in KINDS.values()}
+        keys = dict.fromkeys(one for one in of if not isinstance(one, RunEntry))
+        runs = dict.fromkeys(one.id for one in of if isinstance(one, RunEntry) and one.conversation not in keys)
         with self.lock:
             self._read_new()
-            return [record for key in keys for record in self._read(key, wanted)]
+            of_conversations = [record for key in keys for record in self._read(key, wanted)]
+            return [*of_conversations, *(record for run in runs for record in self._read(run, wanted & RUN_KINDS))]
 
-    def _read(self, conversation: int, wanted: Collection[str] = ()) -> Iterator[Record]:
-        for start, end in self._spans.get(conversation, ()):
+    def _read(self, key: int | str, wanted: Collection[str]) -> Iterator[Record]:
+        for start, end in self._spans.get(key, ()):
             with self._errors():
                 lines = os.pread(self._file, end - start, start)
             for line in lines.split(b"\n")[:-1]:
-                yield from (from_line(entry) for entry in json.loads(line) if not wanted or entry["kind"] in wanted)
+                yield from (from_line(entry) for entry in json.loads(line) if entry["kind"] in wanted)
 
     def runs(self, wanted: RunFilter = ALL_RUNS) -> list[RunEntry]:
         """Return the wanted runs, the newest first."""
         with self.lock:
             self._read_new()
             known = self._listed.runs
-            found = known.values() if wanted.ids is None else [known[run] for run in wanted.ids if run in known]
-            return wanted.choose(found)
+            if wanted.ids is not None:
+                return wanted.choose(known[run] for run in wanted.ids if run in known)
+            groups = wanted.conversations if not wanted.inside else [wanted.inside]
+            if groups is not None:
+                return wanted.choose(known[run] for group in {*groups} for run in self._groups.get(group, ()))
+            return wanted.choose(known.values())
 
     def count_messages(self, conversation: int) -> int:
         """Return the number of messages of a conversation."""
-        return len(self._read_bodies(conversation))
+        with self.lock:
+            self._read_new()
+            return self._lengths.get(conversation, 0)
 
     def _read_bodies(self, conversation: int) -> list[str]:
         return fold(self.records(conversation, kinds=(MessageWritten,))).conversation(conversation).bodies
@@ -443,15 +459,26 @@ class LinesStore(SharedStore):
             self._end += length
 
     def _index(self, records: Sequence[Record], start: int, length: int) -> None:
-        for key in {getattr(record, "conversation", 0) for record in records}:
+        keys = {getattr(record, name, 0) for record in records for name in ("conversation", "run")}
+        for key in keys - {0, ""}:
             spans = self._spans.setdefault(key, [])
             if spans and spans[-1][1] == start:
                 spans[-1][1] = start + length
             else:
                 spans.append([start, start + length])
         for record in records:
-            if isinstance(record, LISTED_RECORDS):
-                self._listed.add(record._replace(setup=None) if isinstance(record, RunBegun) else record)
+            if isinstance(record, MessageWritten | ConversationCut):
+                key = record.conversation
+                before = self._lengths.get(key, 0)
+                is_cut = isinstance(record, ConversationCut)
+                self._lengths[key] = min(before, record.place) if is_cut else max(before, record.place + 1)
+            elif isinstance(record, RunBegun):
+                outer, is_inner, _ = (record.origin or "").partition("/")
+                for group in (record.conversation, *([outer] if is_inner else ())):
+                    self._groups.setdefault(group, {})[record.run] = None
+                self._listed.add(record._replace(setup=None))
+            elif isinstance(record, LISTED_RECORDS):
+                self._listed.add(record)
 
     def _check_head(self, content: bytes) -> None:
         """Raise `JournalError` unless a file begins as a journal does; its first line may be half-written."""

@@ -391,6 +391,30 @@ def test_ten_thousand_runs_are_listed_in_little_time(file):
         assert len(runs(file)) == 10_002
 
 
+def count_calls(function) -> int:
+    """Call `function` and return how many calls of functions that takes."""
+    profile = cProfile.Profile()
+    profile.runcall(function)
+    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("end", ["db", "jsonl"])
+def test_a_long_conversation_is_opened_in_linear_time_and_a_turn_does_not_read_it(tmp_path, end):
+    path = tmp_path / f"runs.{end}"
+    agent = JsonAgent(look, model=ScriptedModel(*[answer("yes")] * 702), journal=path)
+    session = Session.open("ada", path)
+    figures = []
+    with opened_store(path):  # else a file of lines is read again when it was closed meanwhile
+        for _ in range(2):
+            for _ in range(350):
+                agent("Go", session=session)
+            opening = count_calls(lambda: Session.open("ada", path))
+            figures.append((opening, count_calls(lambda: agent("Go", session=session))))
+    (half, early), (whole, late) = figures
+    assert whole < 2.3 * half
+    assert late - early < 20 * 700, "what the request itself costs"
+
+
 def count_digests(read) -> int:
     """Call `read` and return how often a stored text is checked."""
     profile = cProfile.Profile()
