@@ -482,9 +482,9 @@ class LinesStore(SharedStore):
 
     def _check_head(self, content: bytes) -> None:
         """Raise `JournalError` unless a file begins as a journal does; its first line may be half-written."""
-        if HEAD.startswith(content[: len(HEAD)]):
-            return
         line = content.partition(b"\n")[0]
+        if HEAD.startswith(content[: len(HEAD)]) or line.rstrip(b"\r") == HEAD.rstrip():  # git may write CRLF
+            return
         remedy = "Give the journal a file of its own."
         if line.startswith(SQLITE_HEAD):
             reason = f"is a SQLite file. Give it a name that does not end with {LINES_SUFFIX}."

@@ -100,6 +100,15 @@ def test_a_half_written_line_is_ignored_and_removed(path):
         assert store.find_damage() == []
 
 
+def test_a_file_whose_line_ends_git_has_changed_is_read_and_continued(path):
+    with closing(LinesStore(path)) as store:
+        store.append([MESSAGE])
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    with closing(LinesStore(path)) as store:
+        store.append([NEXT])
+    assert count(path) == 2
+
+
 def test_a_full_disk_leaves_whole_lines(path, monkeypatch):
     write = os.write
 
