@@ -550,7 +550,10 @@ def find(words: str, *, tag: str = "", limit: int = 20, store: Place = DEFAULT_P
         listed = opened.runs(RunFilter(is_inner=False))
         runs = {run.conversation: run for run in reversed(listed) if not run.damage}
         first = {run.conversation: run.query for run in listed if not run.damage}
-        titled = fold(opened.records(*runs, kinds=(ConversationTitled, ConversationTagged)) if runs else ())
+        keys = [*runs]
+        batches = (keys[start : start + RUNS_PER_QUERY] for start in range(0, len(keys), RUNS_PER_QUERY))
+        kinds = ConversationTitled, ConversationTagged
+        titled = fold(record for some in batches for record in opened.records(*some, kinds=kinds))
         names = {key: name for name, key in opened.names().items()}
         hits = _find_hits(opened, wanted, limit)
         found = []

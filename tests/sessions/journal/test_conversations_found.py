@@ -1,6 +1,7 @@
 """Conversations are found by the words of their messages, by their titles and by their tags."""
 
 import multiprocessing
+import sqlite3
 
 import pytest
 from journaled_runs import add, agent_of
@@ -200,3 +201,16 @@ def test_processes_that_search_first_at_the_same_time(talks):
         process.join()
     with opened_store(talks) as store:
         assert len(store.search(["alipore"], 10)) == 1
+
+
+def test_more_conversations_are_searched_than_a_query_may_have_values(tmp_path):
+    """SQLite allows 32,766 of them, PostgreSQL 65,535."""
+    path = tmp_path / "runs.db"
+    agent_of(path, answer("Tea.")).run("Hello")
+    with opened_store(path) as store:
+        numbers = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION SELECT n + 1 FROM numbers WHERE n < 1000)"
+        rest = "model, setup, first, begun, ended, status, outcome, origin, last FROM runs, numbers"
+        store.execute([(f"{numbers} INSERT INTO runs SELECT id || n, n, query, {rest}", ())])
+        store._file.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 500)
+        (found,) = find("tea", store=path)
+    assert found.title == "Hello"
