@@ -50,7 +50,17 @@ from .run_info import (
     time_and_calls,
     usage_of,
 )
-from .store import ConversationBusy, Journal, JournalError, Lease, LeaseLost, Store, encode_json, show_place
+from .store import (
+    ConversationBusy,
+    Journal,
+    JournalError,
+    Lease,
+    LeaseLost,
+    RunFilter,
+    Store,
+    encode_json,
+    show_place,
+)
 
 Uncertain: TypeAlias = Callable[[ToolCall], Any] | Literal["ask"] | None
 """Decide about a call whose outcome is unknown: True repeats it, a value is its result, None or False informs the model
@@ -266,6 +276,8 @@ class JournalWriter:
             if not self._take_lease(must_succeed=continues) or not self.conversation.is_continued_by(self.messages):
                 self._detach()
             if self._store is not None:
+                if continues and not self._store.runs(RunFilter(ids=[self.conversation.run])):  # it was deleted alone
+                    self._detach()
                 self._check_unchanged()
             if continues and self.conversation.run:
                 self._continue(self._open_store())

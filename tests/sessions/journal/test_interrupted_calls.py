@@ -16,7 +16,7 @@ from agentkit.testing import ScriptedModel, answer, call, calls
 class TestCallsUnderWay:
     """The call that was running when the run was stopped."""
 
-    def stop_in_second(self, world, path, effect):
+    def stop_in_second(self, world, path, effect, **settings):
         made: list[str] = []
 
         @tool(effect=effect)
@@ -29,7 +29,7 @@ class TestCallsUnderWay:
 
         turn = calls(call("act", what="first"), call("act", what="second"), call("act", what="third"))
         with pytest.raises(KeyboardInterrupt):
-            world.run(agent_of(path, turn, tools=[act], sequential=True), "Go")
+            world.run(agent_of(path, turn, tools=[act], sequential=True), "Go", **settings)
         return made, act, runs(path)[0].id
 
     @pytest.mark.parametrize("effect", [None, "write"])
@@ -211,8 +211,8 @@ class TestCallsUnderWayElsewhere:
 
     stop_in_second = TestCallsUnderWay.stop_in_second
 
-    def opened(self, world, path):
-        made, act, run_id = self.stop_in_second(world, path, "write")
+    def opened(self, world, path, **settings):
+        made, act, run_id = self.stop_in_second(world, path, "write", **settings)
         return made, act, Session.resumed(run_id, path)
 
     def change(self, session, path):
@@ -221,16 +221,18 @@ class TestCallsUnderWayElsewhere:
     def delete(self, session, path):
         delete(session.journaled.run, store=path)
 
-    @pytest.mark.parametrize("end", [change, delete])
-    def test_a_run_that_is_not_in_the_journal_any_more_repeats_no_call(self, world, path, end):
-        made, act, session = self.opened(world, path)
+    @pytest.mark.parametrize(("end", "is_alone"), [(change, True), (delete, True), (delete, False)])
+    def test_a_run_that_is_not_in_the_journal_any_more_repeats_no_call(self, world, path, end, is_alone):
+        if not is_alone:
+            world.run(agent_of(path, answer("Hello.")), "Hello", session=Session.open("ada", path))
+        made, act, session = self.opened(world, path, session=Session.open("ada", path))
         end(self, session, path)
         agent = agent_of(path, answer("ok"), tools=[act], sequential=True)
         with pytest.raises(JournalError, match="would be repeated: act, act"):
             world.run(agent, None, session=session)
         result = world.run(agent, "What happened?", session=session)
         assert made == ["first", "second"]
-        shown = [m["content"] for m in result.messages if m["role"] == "tool"]
+        shown = [m["content"] for m in result.messages if m.get("name") == "act"]
         assert shown[0] == "first done"
         assert "it is not known whether it had an effect" in shown[1]
 
