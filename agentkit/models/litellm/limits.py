@@ -204,14 +204,12 @@ class ReplyAbandoned(Exception):
 class ReplyGuard:
     """The limit of bytes of one reply, and the sign that the caller no longer waits.
 
-    `responses` are the responses of litellm's HTTP clients that arrived for it, `mended` the bodies of whole replies
-    before they were mended.
+    `responses` are the responses of litellm's HTTP clients that arrived for it.
     """
 
     max_bytes: int = MAX_REPLY_BYTES
     abandoned: threading.Event = field(default_factory=threading.Event)
     responses: list[Any] = field(default_factory=list)
-    mended: list[bytes] = field(default_factory=list)
 
     @property
     def is_accepted(self) -> bool:
@@ -220,11 +218,11 @@ class ReplyGuard:
 
     @property
     def body(self) -> str | None:
-        """The text of the last response; None if it was not read as a whole."""
-        if self.mended:
-            return self.mended[-1].decode(errors="replace")
+        """The text of the last response, as it came; None if it was not read as a whole."""
         with suppress(IndexError, RuntimeError):
-            text: str = self.responses[-1].text
+            response = self.responses[-1]
+            body: bytes | None = response.extensions.get(_BODY)
+            text: str = response.text if body is None else body.decode(errors="replace")
             return text
         return None
 
@@ -247,8 +245,8 @@ def watch_response(response: Any, guard: ReplyGuard) -> None:
     A body that is read as a whole is mended.
     """
     guard.responses.append(response)
-    response.read = partial(_read, response, guard)
-    response.aread = partial(_aread, response, guard)
+    response.read = partial(_read, response)
+    response.aread = partial(_aread, response)
     watched, awatched = _stream_classes()
     kind = awatched if hasattr(response.stream, "__aiter__") else watched
     response.stream = kind(response.stream, guard)
@@ -256,26 +254,26 @@ def watch_response(response: Any, guard: ReplyGuard) -> None:
     response.aiter_lines = partial(_aiter_lines, response)
 
 
-def _read(response: Any, guard: ReplyGuard) -> bytes:
-    body = b"".join(response.iter_bytes())
-    if (mended := mend_body(body)) is not body:
-        guard.mended.append(body)
+_BODY = "agentkit.body"
+"""The extension of a response that has its body as it came."""
+
+
+def _read(response: Any) -> bytes:
+    body = response.extensions[_BODY] = b"".join(response.iter_bytes())
+    response.iter_bytes = partial(iter, [mend_body(body)])
     del response.read
-    response.iter_bytes = partial(iter, [mended])
     read: bytes = response.read()
     return read
 
 
-async def _aread(response: Any, guard: ReplyGuard) -> bytes:
-    body = b"".join([piece async for piece in response.aiter_bytes()])
-    if (mended := mend_body(body)) is not body:
-        guard.mended.append(body)
+async def _aread(response: Any) -> bytes:
+    body = response.extensions[_BODY] = b"".join([piece async for piece in response.aiter_bytes()])
 
     async def iterate() -> AsyncIterator[bytes]:
-        yield mended
+        yield mend_body(body)
 
-    del response.aread
     response.aiter_bytes = iterate
+    del response.aread
     read: bytes = await response.aread()
     return read
 

@@ -324,10 +324,8 @@ def clean_reply(message: Message) -> Message:
             value = {name: field for name, field in more.items() if field}
         if value and key not in tidied:
             tidied[key] = value
-    legacy = tidied.pop("function_call", None)
-    if (
-        legacy and legacy.get("name") and "tool_calls" not in tidied
-    ):  # the form before `tools`, which some servers still send
+    legacy = tidied.pop("function_call", None) or {}  # the form before `tools`, which some servers still send
+    if legacy.get("name") and "tool_calls" not in tidied:
         tidied["tool_calls"] = [{"id": "", "type": "function", "function": legacy}]
     for call in tidied.get("tool_calls", ()):
         call.pop("index", None)

@@ -606,7 +606,7 @@ def make_operation_tools(
 ) -> Iterator[JsonTool[..., Any]]:
     """Yield a tool for each operation; see `ToolRegistry.from_openapi`."""
     document = OpenApiDocument(source)
-    credentials = make_credentials(auth, _find_security_scheme(document))
+    credentials = make_credentials(auth, {} if auth is None else _find_security_scheme(document))
     for operation in document.list_operations(include):
         url = base_url or document.find_base_url(operation.servers)
         schema = OperationSchema(document, operation, url, credentials, is_trusted=bool(base_url))
