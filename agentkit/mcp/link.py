@@ -462,6 +462,9 @@ class ServerLink:
             reason = f"no answer within {self._timeout:g} seconds{hint}"
         elif isinstance(error, FileNotFoundError):
             reason = f"there is no program {error.filename!r}"
+        elif getattr(error, "code", None) == CONNECTION_CLOSED and not isinstance(self._endpoint, Address):
+            hint = "" if transport.errors else ". Run it in a terminal to see why"
+            reason = f"the program ended before it answered{hint}"
         elif transport.status == UNAUTHORIZED and not isinstance(error, RunError):
             reason = f"it wants a login or a token (HTTP {UNAUTHORIZED}). {LOGIN}"
         else:

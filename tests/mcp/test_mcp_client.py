@@ -310,6 +310,7 @@ def test_a_server_that_cannot_be_opened_ends_the_run_with_the_reason(world):
     cases = {
         scripted("Fails"): "no configuration file",
         MCPServer("no-such-program-here"): "there is no program 'no-such-program-here'",
+        MCPServer([sys.executable, "-c", ""]): "ended before it answered. Run it in a terminal to see why.$",
         scripted("Silent", timeout=0.3): "no answer within 0.3 seconds",
         MCPServer(url="http://127.0.0.1:9/mcp", timeout=3): "127.0.0.1:9",
     }
