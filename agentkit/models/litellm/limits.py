@@ -11,7 +11,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, closing, suppress
 from dataclasses import field
 from enum import Enum
@@ -250,6 +250,8 @@ def watch_response(response: Any, guard: ReplyGuard) -> None:
     watched, awatched = _stream_classes()
     kind = awatched if hasattr(response.stream, "__aiter__") else watched
     response.stream = kind(response.stream, guard)
+    response.iter_text = partial(_iter_text, response.iter_text)
+    response.aiter_text = partial(_aiter_text, response.aiter_text)
     response.iter_lines = partial(_iter_lines, response)
     response.aiter_lines = partial(_aiter_lines, response)
 
@@ -317,8 +319,32 @@ def _keep_links(holder: dict[str, Any]) -> None:
         holder["annotations"] = [one for one in found if one["type"] == "url_citation"]
 
 
+def _iter_text(iterate: Callable[..., Iterator[str]], *size: int) -> Iterator[str]:
+    is_begin = True
+    for text in iterate(*size):
+        piece = _read_begin(text) if is_begin else text
+        is_begin = is_begin and not piece
+        yield piece
+
+
+async def _aiter_text(iterate: Callable[..., AsyncIterator[str]], *size: int) -> AsyncIterator[str]:
+    is_begin = True
+    async for text in iterate(*size):
+        piece = _read_begin(text) if is_begin else text
+        is_begin = is_begin and not piece
+        yield piece
+
+
+def _read_begin(text: str) -> str:
+    """Return the begin of a body without a byte order mark and space; raise `WebPage` for one of HTML."""
+    begin = text.removeprefix("\ufeff").lstrip()
+    if begin.startswith("<"):
+        raise WebPage
+    return begin
+
+
 class _Lines:
-    """Text in pieces as lines, without a byte order mark at its start.
+    """Text in pieces as lines.
 
     httpx ends lines at U+2028, too, and at others that JSON has unescaped in its texts. A carriage return ends a line
     (HTML Standard, "Parsing an event stream").
@@ -326,15 +352,9 @@ class _Lines:
 
     def __init__(self) -> None:
         self._begun: list[str] = []
-        self._is_start = True
 
     def add(self, text: str) -> Iterator[str]:
         """Yield the lines that the text completes."""
-        if self._is_start:
-            text = text.removeprefix("\ufeff").lstrip()
-            self._is_start = not text
-            if text.startswith("<"):
-                raise WebPage
         *ends, rest = text.replace("\r", "\n").split("\n")
         for end in ends:
             yield "".join([*self._begun, end])
