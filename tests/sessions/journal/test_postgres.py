@@ -121,7 +121,7 @@ def test_a_connection_that_is_lost_inside_a_transaction_is_made_again(postgres_s
 
     def cut() -> None:
         for _ in range(80):
-            time.sleep(random.uniform(0.01, 0.03))
+            time.sleep(random.uniform(0.05, 0.1))
             postgres_server.execute(END_CONNECTIONS.format(name_of(postgres_url)))
         ended.set()
 
