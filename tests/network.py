@@ -26,15 +26,18 @@ class Network:
                 client = self._server.accept()[0]
             except OSError:
                 return
-            if self._is_cut:
-                client.close()
-                continue
-            server = socket.create_connection(("127.0.0.1", self._target))
-            self._pairs += [client, server]
-            for end in (client, server):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each exchange takes 40 ms more
-            for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
+            self._connect(client)
+
+    def _connect(self, client: socket.socket) -> None:
+        if self._is_cut:
+            client.close()
+            return
+        server = socket.create_connection(("127.0.0.1", self._target))
+        self._pairs += [client, server]
+        for end in (client, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each exchange takes 40 ms more
+        for source, sink in ((client, server), (server, client)):
+            threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
 
     def _copy(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
@@ -85,23 +88,18 @@ class Pooler(Network):
         self._welcome = b""
         super().__init__(port)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client = self._server.accept()[0]
-            except OSError:
-                return
-            with client:
-                startup = client.recv(65536)
-                if self._backend is None:
-                    self._backend = socket.create_connection(("127.0.0.1", self._target))
-                    self._pairs.append(self._backend)
-                    self._backend.sendall(startup)
-                    while not self._welcome.endswith(READY):
-                        self._welcome += self._backend.recv(65536)
-                before, key, rest = self._welcome.partition(BACKEND_KEY)
-                client.sendall(before + key + b"\x7f" + rest[1:])  # not the number of the server's process
-                self._serve(client, self._backend)
+    def _connect(self, client: socket.socket) -> None:
+        with client:
+            startup = client.recv(65536)
+            if self._backend is None:
+                self._backend = socket.create_connection(("127.0.0.1", self._target))
+                self._pairs.append(self._backend)
+                self._backend.sendall(startup)
+                while not self._welcome.endswith(READY):
+                    self._welcome += self._backend.recv(65536)
+            before, key, rest = self._welcome.partition(BACKEND_KEY)
+            client.sendall(before + key + b"\x7f" + rest[1:])  # not the number of the server's process
+            self._serve(client, self._backend)
 
     def _serve(self, client: socket.socket, backend: socket.socket) -> None:
         with suppress(OSError):

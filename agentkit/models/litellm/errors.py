@@ -402,11 +402,12 @@ def _extract_message(text: str) -> str:
         body, _ = json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError):
         return ""
-    inner = body.get("error", body)
-    message = inner.get("message") if isinstance(inner, dict) else inner
+    found = body.get("error", body)
+    inner = found if isinstance(found, dict) else {"message": found}
+    message = inner.get("message")
     if not isinstance(message, str):
         return ""
-    details = inner.get("metadata") if isinstance(inner, dict) else None
+    details = inner.get("metadata")
     cause = details.get("raw") if isinstance(details, dict) else None  # OpenRouter: "Provider returned error"
     if isinstance(cause, str):
         message += f": {_extract_message(cause) or cause}"

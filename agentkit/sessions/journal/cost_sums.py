@@ -10,7 +10,7 @@ from ...core.messages import Usage
 from ..records import MAP_ORIGIN, RunEntry, Step, StepBegun, StepEnded, fold
 from .connections import opened_store
 from .maintenance import DEFAULT_PATH
-from .store import RUNS_PER_QUERY, Place, Store, reading
+from .store import Place, Store, in_batches, reading
 
 SumKind: TypeAlias = Literal["user", "tool", "model"]
 WITHOUT_CALLS = "(answer)"
@@ -100,8 +100,7 @@ def costs(store: Place = DEFAULT_PATH) -> list[CostSum]:
 def _read_steps(store: Store, entries: Iterable[RunEntry]) -> Iterator[tuple[RunEntry, list[Step]]]:
     """Yield the sound runs with their steps."""
     sound = [entry for entry in entries if not entry.damage]
-    for start in range(0, len(sound), RUNS_PER_QUERY):
-        some = sound[start : start + RUNS_PER_QUERY]
+    for some in in_batches(sound):
         stored = fold(store.records(*some, kinds=(StepBegun, StepEnded)))
         for entry in some:
             yield entry, [*stored.steps[entry.id].values()]

@@ -190,7 +190,7 @@ class LinesStore(SharedStore):
 
     def records(self, *of: int | RunEntry, kinds: Collection[type[Record]] = ()) -> list[Record]:
         """Return the records of conversations (by their keys), and of those of runs; see `Store.records`."""
-        wanted = {KINDS[kind][0] for kind in (*kinds, *REMOVING) if kinds} or {name for name, _ in KINDS.values()}
+        wanted = {KINDS[kind][0] for kind in ((*kinds, *REMOVING) if kinds else KINDS)}
         keys = dict.fromkeys(one for one in of if not isinstance(one, RunEntry))
         runs = dict.fromkeys(one.id for one in of if isinstance(one, RunEntry) and one.conversation not in keys)
         with self.lock:

@@ -76,6 +76,7 @@ from .store import (
     check_free,
     damage_error,
     encode_json,
+    in_batches,
     is_url,
     reading,
     show_place,
@@ -318,8 +319,7 @@ def _read_last_times(store: Store, runs: Sequence[RunEntry]) -> dict[str, float]
 def _read_titles(store: Store, keys: Sequence[int]) -> dict[int, tuple[str, tuple[str, ...]]]:
     """Return the titles of conversations, or their first queries, each with the tags."""
     titles = dict[int, tuple[str, tuple[str, ...]]]()
-    for start in range(0, len(keys), RUNS_PER_QUERY):
-        some = keys[start : start + RUNS_PER_QUERY]
+    for some in in_batches(keys):
         stored = fold(store.records(*some, kinds=(ConversationTitled, ConversationTagged)))
         known = {key: stored.conversation(key) for key in some}
         untitled = [key for key in some if not known[key].title]
@@ -550,10 +550,8 @@ def find(words: str, *, tag: str = "", limit: int = 20, store: Place = DEFAULT_P
         listed = opened.runs(RunFilter(is_inner=False))
         runs = {run.conversation: run for run in reversed(listed) if not run.damage}
         first = {run.conversation: run.query for run in listed if not run.damage}
-        keys = [*runs]
-        batches = (keys[start : start + RUNS_PER_QUERY] for start in range(0, len(keys), RUNS_PER_QUERY))
         kinds = ConversationTitled, ConversationTagged
-        titled = fold(record for some in batches for record in opened.records(*some, kinds=kinds))
+        titled = fold(record for some in in_batches([*runs]) for record in opened.records(*some, kinds=kinds))
         names = {key: name for name, key in opened.names().items()}
         hits = _find_hits(opened, wanted, limit)
         found = []
@@ -599,8 +597,8 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
         end = time.time() - days * SECONDS_PER_DAY
         listed = list_runs(opened, RunFilter(before=end))
         old = [run.id for run in listed if run.seen < end and run.state not in ("running", "damaged")]
-        for start in range(0, len(old), RUNS_PER_QUERY):
-            count += _delete_idle(opened, old[start : start + RUNS_PER_QUERY], end, beside)
+        for some in in_batches(old):
+            count += _delete_idle(opened, some, end, beside)
         for door in beside:
             door.empty_others(end)
         if count:

@@ -37,13 +37,13 @@ from ..records import (
 )
 from .store import (
     ALL_RUNS,
-    RUNS_PER_QUERY,
     JournalError,
     RunFilter,
     SharedStore,
     Store,
     damage_error,
     encode_json,
+    in_batches,
     reading,
 )
 
@@ -81,8 +81,7 @@ def read_run_records(store: Store, run: str | RunEntry) -> RunRecords:
 
 def read_records_of(store: Store, runs: Sequence[RunEntry]) -> Iterator[RunRecords]:
     """Yield runs with their setups and steps; a few hundred are read together."""
-    for start in range(0, len(runs), RUNS_PER_QUERY):
-        some = runs[start : start + RUNS_PER_QUERY]
+    for some in in_batches(runs):
         stored = fold(store.records(*some, kinds=(RunBegun, StepBegun, StepEnded)))
         for entry in some:
             steps = sorted(stored.steps[entry.id].values(), key=lambda step: step.begun)
@@ -288,8 +287,7 @@ def list_runs(store: Store, wanted: RunFilter = ALL_RUNS, *, checked: bool = Tru
     kinds = (*KINDS_OF_LIST, MessageWritten) if checked else KINDS_OF_LIST
     known: dict[int, Conversation] = {}
     listed: list[RunInfo] = []
-    for start in range(0, len(entries), RUNS_PER_QUERY):
-        batch = entries[start : start + RUNS_PER_QUERY]
+    for batch in in_batches(entries):
         try:
             listed += _describe_runs(store, batch, newest_inner, known, kinds)
         except JournalError:  # a part of the store is damaged

@@ -473,6 +473,12 @@ def _has_died(holder: str) -> bool:
     return False
 
 
+def in_batches(entries: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the entries in parts that one query each may ask for."""
+    for start in range(0, len(entries), RUNS_PER_QUERY):
+        yield entries[start : start + RUNS_PER_QUERY]
+
+
 @contextmanager
 def reading(store: Store, what: str) -> Iterator[None]:
     """Raise `JournalError` with the run or the conversation (`what`) if records that are read are damaged."""

@@ -59,6 +59,11 @@ class Operation:
     parameters: tuple[Mapping[str, Any], ...] = field(repr=False)
     servers: Sequence[Mapping[str, Any]] = field(repr=False)
 
+    @property
+    def label(self) -> str:
+        """The method and the path: "GET /pets"."""
+        return f"{self.method} {self.path}"
+
 
 class OpenApiDocument:
     """An OpenAPI document; raises `DefinitionError` if it cannot be read, or is something else."""
@@ -170,12 +175,13 @@ class OpenApiDocument:
             methods = {method: item.get(method) for method in METHODS}
             for method, given in {**methods, **self.read_object(item.get("additionalOperations"), path)}.items():
                 if given is not None:
-                    content = self.read_object(given, f"{method.upper()} {path}")
+                    label = f"{method.upper()} {path}"
+                    content = self.read_object(given, label)
                     name = _make_name(str(content.get("operationId") or f"{method}_{path.strip('/')}"), taken)
                     taken.add(name)
                     given = content.get("servers") or item.get("servers") or self.root.get("servers")
                     servers = self.read_list(given, f"servers of {path}")
-                    parameters = self._merge_parameters(item, content, f"{method.upper()} {path}")
+                    parameters = self._merge_parameters(item, content, label)
                     yield Operation(name, method.upper(), path, content, parameters, servers)
 
     def _merge_parameters(
@@ -335,7 +341,7 @@ def _make_name(text: str, taken: set[str]) -> str:
 def _list_labels(operation: Operation) -> set[str]:
     tags = [str(tag) for tag in operation.content.get("tags") or ()]
     identity = str(operation.content.get("operationId", operation.name))
-    return {operation.name, identity, f"{operation.method} {operation.path}", *tags}
+    return {operation.name, identity, operation.label, *tags}
 
 
 ApiAuth: TypeAlias = "str | tuple[str, str] | Mapping[str, str] | Callable[[], Mapping[str, str]] | None"
@@ -705,7 +711,7 @@ class OperationSchema:
         if found is None:
             return
         self._media_type, raw, self._has_body, text, encodings = found
-        what = f"the body of {self._operation.method} {self._operation.path}"
+        what = f"the body of {self._operation.label}"
         found_fields = self._document.resolve(raw)
         fields = found_fields if isinstance(found_fields, Mapping) else {}  # a schema may be true
         names = self._document.read_object(fields.get("properties"), f"properties of {what}")
@@ -758,7 +764,7 @@ class OperationSchema:
 
     def _find_body(self) -> "_Body | None":
         read = self._document.read_object
-        what = f"the body of {self._operation.method} {self._operation.path}"
+        what = f"the body of {self._operation.label}"
         body = read(self._operation.content.get("requestBody"), what)
         contents = read(body.get("content"), f"content of {what}")
         if not contents:
@@ -810,7 +816,7 @@ def _show_example(node: Mapping[str, Any]) -> str:
 def _describe(document: OpenApiDocument, operation: Operation) -> str:
     content = operation.content
     lines = [content.get("summary"), content.get("description")]
-    what = f"the body of {operation.method} {operation.path}"
+    what = f"the body of {operation.label}"
     body = document.read_object(None if document.is_swagger else content.get("requestBody"), what)
     types = document.read_object(body.get("content"), f"content of {what}")
     examples = (_show_example(document.read_object(types[kind], f"content of {what}")) for kind in types)
@@ -818,7 +824,7 @@ def _describe(document: OpenApiDocument, operation: Operation) -> str:
     if content.get("deprecated"):
         lines.append("Deprecated.")
     text = "\n\n".join(dict.fromkeys(line.strip() for line in lines if isinstance(line, str) and line.strip()))
-    return text[:MAX_OPERATION_DESCRIPTION_CHARS] or f"{operation.method} {operation.path}"
+    return text[:MAX_OPERATION_DESCRIPTION_CHARS] or operation.label
 
 
 def _find_security_scheme(document: OpenApiDocument) -> Mapping[str, Any]:
