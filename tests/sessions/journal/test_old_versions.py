@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from agentkit.extend import list_conversations, rename_conversation
 from agentkit.journal import JournalError, export, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.run_info import schemas_of
-from agentkit.sessions.journal.sqlite import SCHEMA_VERSION, SqliteStore
+from agentkit.sessions.journal.sqlite import SCHEMA_VERSION, SqliteStore, find_lock_holders
 from agentkit.testing import answer
 
 OLD = Path(__file__).parent / "old"
@@ -34,6 +34,16 @@ file = open(sys.argv[1], "w+b")
 {}
 print("held", flush=True)
 sys.stdin.read()
+"""
+
+OTHERS = """
+import fcntl, sys
+files = [open(f"{sys.argv[1]}-{number}", "wb") for number in range(60)]
+print("begun", flush=True)
+while True:
+    for how in (fcntl.LOCK_EX, fcntl.LOCK_UN):
+        for file in files:
+            fcntl.flock(file, how)
 """
 
 
@@ -171,6 +181,22 @@ def test_it_is_not_changed_while_a_process_of_its_version_has_a_lock(world, old,
             holder.stdin.close()
             holder.wait()
     assert state_of(old) == STATES
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone lists the locks of processes")
+def test_the_process_is_named_beside_others_that_take_and_release_locks(tmp_path):
+    journal = str(tmp_path / "runs.db")
+    programs = [[HOLDER.format(HOLD_BYTE), f"{journal}-lease"], *([OTHERS, str(tmp_path / name)] for name in "abc")]
+    with ExitStack() as stack:
+        for program in programs:
+            started = stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", *program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            stack.callback(started.kill)
+            started.stdout.readline()
+        named = {holder for _ in range(100) for holder in find_lock_holders(journal)}
+        assert len(named) == 1
+        assert "(process " in named.pop()
 
 
 def test_threads_that_open_it_at_once_bring_it_up_to_date_once(old):
