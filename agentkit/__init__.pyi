@@ -50,7 +50,7 @@ from .extensions.tool_search import ToolSearch as ToolSearch
 from .policies.evidence import evidence as evidence
 from .policies.limits import Limits as Limits
 from .policies.quota import Quota as Quota
-from .schemas import annotate as annotate
+from .schemas.annotations import annotate as annotate
 from .sessions.session import Session as Session
 from .tools.definition import ToolExecutor as ToolExecutor
 from .tools.execution.call import ToolResult as ToolResult

@@ -82,9 +82,9 @@ from .policies.pending import join_given as join_given
 from .policies.pending import read_answers as read_answers
 from .policies.pending import read_approval as read_approval
 from .policies.quota import QuotaStore as QuotaStore
-from .schemas import JsonSchema as JsonSchema
 from .schemas.formats.mcp import to_structured_content as to_structured_content
 from .schemas.models import RawSchema as RawSchema
+from .schemas.walk import JsonSchema as JsonSchema
 from .sessions.journal import JournaledRun as JournaledRun
 from .sessions.journal import RunInfo as RunInfo
 from .sessions.journal import runs as runs

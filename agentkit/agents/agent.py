@@ -29,7 +29,7 @@ from ..policies.questions import Respondents
 from ..policies.quota import Quota
 from ..policies.retries import WAITS
 from ..policies.taint.policy import UntrustedSetting
-from ..schemas import check_description, check_name
+from ..schemas.signature import check_description, check_name
 from ..sessions.journal.store import JournalErrors, JournalLocation, resolve_journal
 from ..sessions.session import Session
 from ..tools.final_answer import make_answer_tool

@@ -13,7 +13,7 @@ from ..core.messages import Label
 from ..core.values import frozen
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
-from ..schemas import check_name
+from ..schemas.signature import check_name
 from ..sessions.journal.maintenance import HANDOFF_PREFIX
 from ..sessions.journal.maintenance import TRANSFER_PREFIX as PREFIX
 from ..sessions.session import Session

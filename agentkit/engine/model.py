@@ -19,7 +19,8 @@ from ..core.masking import mask, mask_exception
 from ..core.messages import Message, Usage
 from ..core.portable import split_words
 from ..core.values import frozen
-from ..schemas import JsonSchema, ModelSchema
+from ..schemas.models import ModelSchema
+from ..schemas.walk import JsonSchema
 from ..tools.final_answer import ANSWER_KEY
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from ..core.messages import Message, assistant, calls_of, system, text_of, tool_names, user
 from ..core.parts import Part, parts_of
 from ..engine.model import Request
-from ..schemas import JsonSchema
+from ..schemas.walk import JsonSchema
 from ..tools.final_answer import takes_text
 from ..tools.json_tool import JsonTool
 from ..tools.ranking import ToolIndex, list_stems

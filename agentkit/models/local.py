@@ -36,7 +36,7 @@ from ..core.parts import describe_unseen, join_contents
 from ..core.portable import Json
 from ..core.values import frozen
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
-from ..schemas import JsonSchema, rebuild
+from ..schemas.walk import JsonSchema, rebuild
 from .led import is_final, lead_request, list_rivals
 
 LOCAL_PREFIX: Final = "local/"

@@ -12,18 +12,17 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from ..core.errors import DefinitionError, plain_signature, suggest
 from ..core.values import frozen
-from ..schemas import (
-    Choice,
-    Duplicates,
-    FieldText,
+from ..schemas.annotations import Duplicates, FieldText
+from ..schemas.functions import Choice
+from ..schemas.models import (
     ModelSchema,
     build_arguments,
     derive_description,
     derive_name,
     is_arguments_model,
     name_of_model,
-    to_snake_case,
 )
+from ..schemas.signature import to_snake_case
 from .arguments.binding import ArgumentsSchema
 from .settings import DEFAULTS, ToolSettings, complete_settings, explain_unknown_setting
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from ..core.errors import DefinitionError, ToolError
 from ..core.messages import ToolCall
-from ..schemas import docstring_of, is_arguments_model
 from ..schemas.annotations import read_docstring, texts_of
 from ..schemas.functions import describe_type, describe_type_error
+from ..schemas.models import is_arguments_model
+from ..schemas.signature import docstring_of
 from .json_tool import JsonTool
 
 FINAL_ANSWER = "final_answer"

@@ -19,26 +19,20 @@ from ..core.context import RunContext, find_injected
 from ..core.errors import ExceptionInfo
 from ..core.lazy_names import display_with
 from ..core.threads import FifoLock
-from ..schemas import (
-    Choice,
-    Duplicates,
-    FieldText,
-    JsonSchema,
+from ..schemas.annotations import Duplicates, FieldText, texts_of
+from ..schemas.formats import Declaration, Loss, References, RenderedTool, render
+from ..schemas.functions import Choice, build_output_schema, build_type_schema, describe_returns
+from ..schemas.models import (
     ModelSchema,
+    RawSchema,
     build_arguments,
-    build_type_schema,
-    check_description,
-    check_name,
     derive_description,
     derive_name,
     is_arguments_model,
-    iter_wrapped,
     name_of_model,
-    texts_of,
 )
-from ..schemas.formats import Declaration, Loss, References, RenderedTool, render
-from ..schemas.functions import build_output_schema, describe_returns
-from ..schemas.models import RawSchema
+from ..schemas.signature import check_description, check_name, iter_wrapped
+from ..schemas.walk import JsonSchema
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
 from .definition import Definition, ToolExecutor, define, define_handler

@@ -21,13 +21,14 @@ from typing import Any, Literal, TypeAlias
 from ..core.errors import DefinitionError, suggest
 from ..core.messages import Content, Destination, Plain
 from ..core.values import frozen
-from ..schemas import FunctionSchema, JsonSchema, iter_children, name_of, unwrap_function
 from ..schemas.annotations import list_unused_metadata
 from ..schemas.formats.anthropic import ANTHROPIC_PROPERTY_NAME
 from ..schemas.formats.gemini import GEMINI_PROPERTY_NAME
 from ..schemas.formats.openai import MAX_FUNCTION_DESCRIPTION_CHARS, find_exceeded_limit
 from ..schemas.formats.structure import types_of
-from ..schemas.walk import is_checkable
+from ..schemas.functions import FunctionSchema
+from ..schemas.signature import name_of, unwrap_function
+from ..schemas.walk import JsonSchema, is_checkable, iter_children
 from .definition import ToolExecutor
 from .json_tool import JsonTool
 from .registry import ToolRegistry, make_tool

@@ -9,9 +9,8 @@ from ..core.context import enclosing
 from ..core.errors import DefinitionError, RunError
 from ..core.pending import CallQuestions, InputRequired, Pending, Question
 from ..core.portable import format_value
-from ..schemas import JsonSchema
 from ..schemas.functions import build_type_schema, validate_value
-from ..schemas.walk import check_references, is_well_formed
+from ..schemas.walk import JsonSchema, check_references, is_well_formed
 from .arguments.explain import Source, build_value
 
 T = TypeVar("T")

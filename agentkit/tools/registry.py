@@ -20,7 +20,8 @@ from ..core.lazy_names import display_with
 from ..core.messages import CallOrigin, ToolCall
 from ..core.portable import to_portable_name, truncate
 from ..core.values import frozen
-from ..schemas import JsonSchema, rebuild, unknown_name_error
+from ..schemas.annotations import unknown_name_error
+from ..schemas.walk import JsonSchema, rebuild
 from .arguments.fixes import PARALLEL_MESSAGE, Repair, is_parallel_wrapper, match_tool_name
 from .arguments.json_text import is_strict_object
 from .definition import check_is_bound

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
 from ..core.errors import DefinitionError, suggest
 from ..core.messages import TRUSTED, Label
-from ..schemas import iter_wrapped
+from ..schemas.signature import iter_wrapped
 
 RepairMode: TypeAlias = Literal["safe", "off"]
 """Whether mistakes of the model are repaired where the repair is certain, or all reported to it."""

@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from agentkit import DefinitionError, JsonTool
 from agentkit.core.errors import check_takes
 from agentkit.policies.answer_checks import check_arity
-from agentkit.schemas import FunctionSchema, inline, iter_children, rebuild
 from agentkit.schemas.annotations import read_docstring
+from agentkit.schemas.functions import FunctionSchema
+from agentkit.schemas.walk import inline, iter_children, rebuild
 
 
 class Unit(Enum):

@@ -10,7 +10,7 @@ import typing_extensions
 from pydantic import BaseModel, Field
 
 from agentkit import DefinitionError, JsonTool, schema, tool
-from agentkit.schemas import annotate
+from agentkit.schemas.annotations import annotate
 from agentkit.schemas.formats import FORMATS
 
 

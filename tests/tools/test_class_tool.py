@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field, model_validator
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, ToolRegistry, call_function
-from agentkit.schemas import to_snake_case
+from agentkit.schemas.signature import to_snake_case
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.definition import ToolExecutor
 

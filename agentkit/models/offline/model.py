@@ -14,7 +14,7 @@ from ...core.messages import Message, ToolCall, assistant, calls_of, remove_deli
 from ...core.parts import describe_part, parts_of
 from ...engine.history.tool_calls import normalize_reply
 from ...engine.model import Delta, Reply, Request, split_deltas
-from ...schemas import JsonSchema
+from ...schemas.walk import JsonSchema
 from ...tools.arguments.binding import bind_arguments
 from ...tools.arguments.validation_errors import find_schemas, list_properties
 from ...tools.final_answer import ANSWER_KEY, FINAL_ANSWER, takes_text

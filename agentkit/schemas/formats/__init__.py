@@ -10,8 +10,7 @@ from typing import Literal, TypeAlias
 
 from ...core.errors import DefinitionError, suggest
 from ...core.portable import copy_value
-from .. import JsonSchema, inline
-from ..walk import collect_definitions
+from ..walk import JsonSchema, collect_definitions, inline
 from .anthropic import to_anthropic
 from .declaration import Declaration, Format, Loss, RenderedTool, tidy
 from .gemini import to_gemini

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 from ...core.portable import copy_value, find_free_name
 from ...core.values import frozen
-from .. import JsonSchema
-from ..walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, iter_schemas
+from ..walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, iter_schemas
 
 
 @frozen(slots=False)

@@ -11,7 +11,7 @@ unchanged when it is wrapped as an OpenAI tool.
 import re
 from math import ceil, floor
 
-from .. import JsonSchema, inline
+from ..walk import JsonSchema, inline
 from .declaration import (
     CONDITIONS,
     LISTED,

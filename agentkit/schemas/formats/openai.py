@@ -16,8 +16,7 @@ import re
 from functools import partial
 from typing import Any
 
-from .. import JsonSchema, iter_children
-from ..walk import iter_schemas
+from ..walk import JsonSchema, iter_children, iter_schemas
 from .declaration import CONDITIONS, ROOT, VALIDATED, Declaration, Loss, Node, RenderedTool, rewrite
 from .structure import flatten, make_answer_root, make_object_root, make_portable, types_of
 

@@ -15,8 +15,7 @@ from functools import cache, partial
 from typing import Any
 
 from ...core.portable import copy_value
-from .. import JsonSchema
-from ..walk import PREFIX, iter_children, json_type
+from ..walk import PREFIX, JsonSchema, iter_children, json_type
 from .declaration import (
     CONDITIONS,
     LISTED,

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from ...core.errors import ExceptionInfo
 from ...core.portable import copy_value, truncate_masked
 from ...core.values import frozen
-from ...schemas import JsonSchema
+from ...schemas.walk import JsonSchema
 from ..settings import RepairMode
 from .explain import explain_invalid_json, explain_problems, explain_wrong_type
 from .fixes import WRAPPER_KEYS, Repair, RepairTarget, fix_nulls, repair_arguments, repair_in_place

@@ -10,8 +10,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from ...core.portable import format_value, truncate, truncate_masked
-from ...schemas import JsonSchema
-from ...schemas.walk import follow_reference, iter_child_schemas, json_type, matches
+from ...schemas.walk import JsonSchema, follow_reference, iter_child_schemas, json_type, matches
 from .json_text import ValuePath
 from .validation_errors import ArgumentProblem, find_schemas, find_value, list_properties
 

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 from ...core.portable import copy_value, format_value
 from ...core.values import frozen
-from ...schemas import JsonSchema
-from ...schemas.walk import Nodes, json_type
+from ...schemas.walk import JsonSchema, Nodes, json_type
 from .json_text import InvalidJson, ValuePath, iter_not_finite, parse_lenient
 from .validation_errors import (
     ArgumentProblem,

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ...core.values import frozen
-from ...schemas import JsonSchema
-from ...schemas.walk import Nodes, expand_schemas, iter_child_schemas, json_type
+from ...schemas.walk import JsonSchema, Nodes, expand_schemas, iter_child_schemas, json_type
 from .json_text import InvalidJson, ValuePath
 
 STRICT_TYPES = frozenset({"int_type", "float_type", "bool_type"})

@@ -33,7 +33,7 @@ from typing_extensions import get_type_hints
 from ...core.context import wants_run
 from ...core.errors import DefinitionError
 from ...core.threads import on_cancel
-from ...schemas import unwrap_function
+from ...schemas.signature import unwrap_function
 from ..results.result_text import RenderedResult, StoredResult, render_text
 from . import child, supervisor
 

@@ -25,8 +25,9 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from ...core.errors import DefinitionError, ToolError
 from ...core.portable import find_free_name, parse_json
 from ...core.values import frozen
-from ...schemas import JsonSchema, unknown_name_error
+from ...schemas.annotations import unknown_name_error
 from ...schemas.models import RawSchema
+from ...schemas.walk import JsonSchema
 from ..definition import Definition
 from ..http.addresses import parse_url
 from ..http.addresses import settings as read_fetch_settings

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from agentkit.schemas import inline
 from agentkit.schemas.formats import FORMATS, Declaration, render
+from agentkit.schemas.walk import inline
 
 NAMES = st.sampled_from(["a", "b", "title", "type", "größe", "with space", "$ref", "x" * 65, "default", "名"])
 NUMBERS = st.integers(10_000, 99_999)

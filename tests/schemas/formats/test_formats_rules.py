@@ -8,8 +8,8 @@ from format_rules import RULES, every_schema, parameters_of
 from format_signatures import RAW, SIGNATURES
 from jsonschema import Draft202012Validator
 
-from agentkit.schemas import FunctionSchema
 from agentkit.schemas.formats import FORMATS, Declaration, render
+from agentkit.schemas.functions import FunctionSchema
 
 TABLE = {name: FunctionSchema(function).parameters for name, function in SIGNATURES.items()} | RAW
 

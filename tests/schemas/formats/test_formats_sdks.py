@@ -6,8 +6,8 @@ import pytest
 from format_signatures import RAW, SIGNATURES
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from agentkit.schemas import FunctionSchema
 from agentkit.schemas.formats import Declaration, render
+from agentkit.schemas.functions import FunctionSchema
 
 TABLE = {name: FunctionSchema(function).parameters for name, function in SIGNATURES.items()} | RAW
 every_name = pytest.mark.parametrize("name", TABLE)
