@@ -73,7 +73,10 @@ class OpenApiDocument:
         self.name = "the OpenAPI document" if isinstance(source, Mapping) else str(source)
         self._folder = None if isinstance(source, Mapping) else Path(source).resolve().parent
         self._files: dict[str, Any] = {}
-        self.root: Mapping[str, Any] = source if isinstance(source, Mapping) else _read_root(Path(source))
+        self.root: Mapping[str, Any] = source if isinstance(source, Mapping) else _read_file(Path(source))
+        if not isinstance(self.root, Mapping):
+            got = type(self.root).__name__
+            raise DefinitionError(f"{self.name}: not an OpenAPI document: expected an object, got {got}.")
         version = str(self.root.get("openapi", self.root.get("swagger", "")))
         self._paths = self.root.get("paths") or {}
         if not re.match(r"3\.[0-2]|2\.0", version) or not isinstance(self._paths, Mapping):
@@ -261,13 +264,6 @@ def _write_as_json_schema(schema: JsonSchema) -> JsonSchema:
     return schema
 
 
-def _read_root(path: Path) -> Mapping[str, Any]:
-    found = _read_file(path)
-    if not isinstance(found, Mapping):
-        raise DefinitionError(f"{path}: not an OpenAPI document: expected an object, got {type(found).__name__}.")
-    return found
-
-
 def _read_file(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -383,87 +379,6 @@ class Argument:
     is_file: bool = False
 
 
-@frozen
-class Endpoint:
-    """An operation as a function of its arguments, which are given by their names in the tool.
-
-    `credentials` returns headers and query parameters for authentication.  `has_body` is set if a body is sent even
-    without a field.  `is_trusted` is set if the developer named the address, which may then be inside the own network.
-    """
-
-    base_url: str
-    method: str
-    path: str
-    arguments: Mapping[str, Argument]
-    media_type: str
-    has_body: bool
-    credentials: Credentials
-    is_trusted: bool
-
-    def __call__(self, **given: Any) -> Any:
-        headers, query = self.credentials()
-        url, sent, body = self._build(given, query)
-        target = origin = parse_url(url)
-        limits = read_fetch_settings()
-        if self.is_trusted:
-            limits = replace(limits, hosts=limits.hosts | {f"{origin.host}:{origin.port}"})
-        deadline = Deadline(limits)
-        for _ in range(MAX_REDIRECTS + 1):
-            answer = send_request(target, deadline, self.method, {**sent, **headers}, body)
-            if not (300 <= answer.status < 400 and answer.location):
-                return _read(answer)
-            target = target.join(answer.location)
-            if self.method not in ("GET", "HEAD") or target.origin != origin.origin:
-                raise ToolError(f"{self.method} {self.path} is redirected to another address, which is not followed.")
-        raise ToolError(f"{self.method} {self.path} leads through more than {MAX_REDIRECTS} redirects.")
-
-    def _build(self, given: Mapping[str, Any], query: Mapping[str, str]) -> tuple[str, dict[str, str], bytes]:
-        path = self.path
-        pairs = list(query.items())
-        headers = {"Accept": "application/json, */*;q=0.5"}
-        cookies = []
-        fields: list[tuple[Argument, Any]] = []
-        body: Any = None
-        for name, value in given.items():
-            argument = self.arguments[name]
-            match argument.place:
-                case "path":
-                    path = path.replace(f"{{{argument.name}}}", _write_segment(argument, value))
-                case "query" | "querystring":
-                    pairs += _write_pairs(argument, value)
-                case "header" if value is not None:
-                    headers[argument.name] = _write_line(argument, value)
-                case "cookie" if value is not None:
-                    cookies.append(f"{quote(argument.name)}={quote(_write_line(argument, value))}")
-                case "field":
-                    fields.append((argument, value))
-                case "body":
-                    body = value
-        if cookies:
-            headers["Cookie"] = "; ".join(cookies)
-        data = b""
-        if fields or body is not None or self.has_body:
-            headers["Content-Type"], data = self._write_body(fields, body)
-        url = self.base_url.rstrip("/") + "/" + path.lstrip("/")
-        return f"{url}?{urlencode(pairs)}" if pairs else url, headers, data
-
-    def _write_body(self, fields: Sequence[tuple[Argument, Any]], body: Any) -> tuple[str, bytes]:
-        """Return the media type and the content of the body."""
-        kind = self.media_type.partition(";")[0].strip().lower()
-        if kind in (FORM_TYPE, MULTIPART_TYPE):
-            if isinstance(body, Mapping):
-                fields = [(Argument(str(name), "field"), value) for name, value in body.items()]
-            if fields or body is None:
-                if kind == MULTIPART_TYPE:
-                    return _write_parts(fields)
-                pairs = [pair for argument, value in fields for pair in _write_pairs(argument, value)]
-                return self.media_type, urlencode(pairs).encode()
-        if isinstance(body, str) and "json" not in kind:
-            return self.media_type, body.encode()
-        content = {argument.name: value for argument, value in fields} if body is None else body
-        return self.media_type, json.dumps(content, ensure_ascii=False).encode()
-
-
 def make_credentials(auth: ApiAuth, scheme: Mapping[str, Any]) -> Credentials:
     """Return a function that gives the headers and the query parameters of `auth`.
 
@@ -481,7 +396,7 @@ def make_credentials(auth: ApiAuth, scheme: Mapping[str, Any]) -> Credentials:
         headers = auth
     elif isinstance(auth, tuple):
         headers = {"Authorization": f"Basic {b64encode(':'.join(auth).encode()).decode()}"}
-    elif auth and (kind == "basic" or (kind == "http" and str(scheme.get("scheme")).lower() == "basic")):
+    elif auth and _is_basic(scheme):
         raise DefinitionError("from_openapi: the API takes a user name and a password. Give auth=(user, password).")
     elif auth and kind == "apiKey" and scheme.get("in") == "query":
         query = {str(scheme["name"]): auth}
@@ -624,7 +539,12 @@ def make_operation_tools(
 
 
 class OperationSchema:
-    """The arguments of an operation: its parameters and its body as one object; built when it is first used."""
+    """An operation as a function: the schema of its arguments, and the request that a call sends.
+
+    The arguments are its parameters and its body as one object, which is built when it is first used.  `credentials`
+    returns headers and query parameters for authentication.  `is_trusted` is set if the developer named the address,
+    which may then be inside the own network.
+    """
 
     injected: Mapping[str, Any] = {}
 
@@ -638,12 +558,7 @@ class OperationSchema:
         self._is_trusted = is_trusted
         self._media_type = JSON_TYPE
         self._has_body = False
-
-    def call(self, **given: Any) -> Any:
-        """Send the request of the operation and return the content of the answer."""
-        arguments = self._built[1]  # they decide on the body
-        about = self._operation.method, self._operation.path, arguments, self._media_type, self._has_body
-        return Endpoint(self._url, *about, self._credentials, self._is_trusted)(**given)
+        """Whether a body is sent even without a field."""
 
     @cached_property
     def _built(self) -> tuple[RawSchema, dict[str, Argument]]:
@@ -779,6 +694,72 @@ class OperationSchema:
         encodings = read(content.get("encoding"), f"encoding of {what}")
         return media_type, schema, bool(body.get("required")), text, encodings
 
+    def call(self, **given: Any) -> Any:
+        """Send the request of the operation and return the content of the answer."""
+        operation = self._operation
+        headers, query = self._credentials()
+        url, sent, body = self._build_request(given, query)
+        target = origin = parse_url(url)
+        limits = read_fetch_settings()
+        if self._is_trusted:
+            limits = replace(limits, hosts=limits.hosts | {f"{origin.host}:{origin.port}"})
+        deadline = Deadline(limits)
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = send_request(target, deadline, operation.method, {**sent, **headers}, body)
+            if not (300 <= answer.status < 400 and answer.location):
+                return _read(answer)
+            target = target.join(answer.location)
+            if operation.method not in ("GET", "HEAD") or target.origin != origin.origin:
+                raise ToolError(f"{operation.label} is redirected to another address, which is not followed.")
+        raise ToolError(f"{operation.label} leads through more than {MAX_REDIRECTS} redirects.")
+
+    def _build_request(self, given: Mapping[str, Any], query: Mapping[str, str]) -> tuple[str, dict[str, str], bytes]:
+        arguments = self._built[1]  # they decide on the body
+        path = self._operation.path
+        pairs = list(query.items())
+        headers = {"Accept": "application/json, */*;q=0.5"}
+        cookies = []
+        fields: list[tuple[Argument, Any]] = []
+        body: Any = None
+        for name, value in given.items():
+            argument = arguments[name]
+            match argument.place:
+                case "path":
+                    path = path.replace(f"{{{argument.name}}}", _write_segment(argument, value))
+                case "query" | "querystring":
+                    pairs += _write_pairs(argument, value)
+                case "header" if value is not None:
+                    headers[argument.name] = _write_line(argument, value)
+                case "cookie" if value is not None:
+                    cookies.append(f"{quote(argument.name)}={quote(_write_line(argument, value))}")
+                case "field":
+                    fields.append((argument, value))
+                case "body":
+                    body = value
+        if cookies:
+            headers["Cookie"] = "; ".join(cookies)
+        data = b""
+        if fields or body is not None or self._has_body:
+            headers["Content-Type"], data = self._write_body(fields, body)
+        url = self._url.rstrip("/") + "/" + path.lstrip("/")
+        return f"{url}?{urlencode(pairs)}" if pairs else url, headers, data
+
+    def _write_body(self, fields: Sequence[tuple[Argument, Any]], body: Any) -> tuple[str, bytes]:
+        """Return the media type and the content of the body."""
+        kind = self._media_type.partition(";")[0].strip().lower()
+        if kind in (FORM_TYPE, MULTIPART_TYPE):
+            if isinstance(body, Mapping):
+                fields = [(Argument(str(name), "field"), value) for name, value in body.items()]
+            if fields or body is None:
+                if kind == MULTIPART_TYPE:
+                    return _write_parts(fields)
+                pairs = [pair for argument, value in fields for pair in _write_pairs(argument, value)]
+                return self._media_type, urlencode(pairs).encode()
+        if isinstance(body, str) and "json" not in kind:
+            return self._media_type, body.encode()
+        content = {argument.name: value for argument, value in fields} if body is None else body
+        return self._media_type, json.dumps(content, ensure_ascii=False).encode()
+
 
 _Body = tuple[str, Any, bool, str, Mapping[str, Any]]
 """Media type, schema, whether it is required, description, and encodings of the properties of a request's body."""
@@ -850,4 +831,5 @@ def _find_security_scheme(document: OpenApiDocument) -> Mapping[str, Any]:
 
 
 def _is_basic(scheme: Mapping[str, Any]) -> bool:
-    return scheme["type"] == "basic" or str(scheme.get("scheme", "")).lower() == "basic"
+    kind = scheme.get("type")
+    return kind == "basic" or (kind == "http" and str(scheme.get("scheme")).lower() == "basic")
