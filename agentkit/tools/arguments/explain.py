@@ -6,6 +6,7 @@ A message shows an example, a small value that is valid by the JSON Schema.
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -185,7 +186,7 @@ def explain_problems(
     found: Sequence[ArgumentProblem],
     given: Any,
     parameters: JsonSchema,
-    validate: Callable[[Any], object] | None = None,
+    validate: Callable[[Any], object],
 ) -> str:
     """Return a message with each problem's path, the received value, its schema, and an example of valid arguments.
 
@@ -213,13 +214,13 @@ def explain_problems(
     return truncate("; ".join(lines), max(room - len(more) - 3, 0)) + more + example
 
 
-def explain_invalid_json(reason: str, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
+def explain_invalid_json(reason: str, parameters: JsonSchema, validate: Callable[[Any], object]) -> str:
     """Return the message for arguments that are not JSON, with the reason and an example."""
     example = _format_example(parameters, (), validate)
     return truncate(f"the arguments are not valid JSON: {reason}", MAX_EXPLANATION_CHARS - len(example) - 3) + example
 
 
-def explain_wrong_type(given: Any, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
+def explain_wrong_type(given: Any, parameters: JsonSchema, validate: Callable[[Any], object]) -> str:
     """Return the message for arguments that are JSON, but not an object."""
     names = truncate(", ".join(list_properties(find_schemas(parameters, ()))) or "none", 100)
     example = _format_example(parameters, (), validate)
@@ -294,18 +295,11 @@ def _is_note(item: Any) -> bool:
     return not (isinstance(item, dict) and ("type" in item or "$ref" in item or "anyOf" in item))
 
 
-def _format_example(parameters: JsonSchema, wanted: Sequence[str], validate: Callable[[Any], object] | None) -> str:
+def _format_example(parameters: JsonSchema, wanted: Sequence[str], validate: Callable[[Any], object]) -> str:
     for arguments in build_examples(parameters, wanted):
         text = json.dumps(arguments, ensure_ascii=False, default=str)
-        if len(text) <= _MAX_EXAMPLE_CHARS and _is_valid(text, validate):
-            return f"\nValid, for example: {text}"
+        if len(text) <= _MAX_EXAMPLE_CHARS:
+            with suppress(ValueError):
+                validate(json.loads(text))
+                return f"\nValid, for example: {text}"
     return ""
-
-
-def _is_valid(text: str, validate: Callable[[Any], object] | None) -> bool:
-    try:
-        if validate:
-            validate(json.loads(text))
-    except ValueError:
-        return False
-    return True
