@@ -68,28 +68,20 @@ def bind_arguments(
             return BoundArguments(_bind(schema, arguments, injected), arguments)
     except (ValueError, RecursionError):
         pass
-    attempt = _Attempt(schema, injected, isinstance(arguments, str))
+
+    def validate(given: Any) -> Callable[[], Any]:
+        """Validate in the form that the model used, JSON text or Python values; raise `ValueError`."""
+        if found := _find_out_of_range(given, schema.parameters):
+            raise InvalidJson(found[0].message)
+        return _bind(schema, _dump(given) if isinstance(arguments, str) else copy_value(given), injected)
+
     try:
-        return _bind_with_repairs(arguments, RepairTarget(name, schema.parameters, attempt), repair)
+        return _bind_with_repairs(arguments, RepairTarget(name, schema.parameters, validate), repair)
     except InvalidJson as error:
         reason = str(error)
     except RecursionError:
         reason = "nested too deeply"
-    return _refuse(explain_invalid_json(reason, schema.parameters, attempt))
-
-
-@frozen
-class _Attempt:
-    """Validates arguments in the form that the model used, JSON text or Python values; raises `ValueError`."""
-
-    schema: ArgumentsSchema
-    injected: Mapping[str, Any] | None
-    is_text: bool
-
-    def __call__(self, given: Any) -> Callable[[], Any]:
-        if found := _find_out_of_range(given, self.schema.parameters):
-            raise InvalidJson(found[0].message)
-        return _bind(self.schema, _dump(given) if self.is_text else copy_value(given), self.injected)
+    return _refuse(explain_invalid_json(reason, schema.parameters, validate))
 
 
 def _bind(
