@@ -190,7 +190,8 @@ def repair_arguments(
     if done := repair_in_place(given, target, apply_fixes):
         return done
     found: dict[str, RepairedArguments] = {}
-    for value, repair in iter_reshaped(given, target.parameters, target.name) if layers else ():
+    reshaped = (*_iter_unwrapped(given, target), *_iter_wrapped(given, target.parameters)) if layers else ()
+    for value, repair in reshaped:
         if done := repair_arguments(value, target, layers - 1):
             key = json.dumps(done.value, sort_keys=True, default=str)
             found.setdefault(key, replace(done, repairs=(repair, *done.repairs)))
@@ -218,17 +219,10 @@ WRAPPER_KEYS = ("arguments", "args", "input", "parameters")
 """Keys under which models and tool call objects put the arguments."""
 
 
-def iter_reshaped(given: dict[str, Any], parameters: JsonSchema, name: str) -> Iterator[tuple[dict[str, Any], Repair]]:
-    """Yield other shapes that may be meant by `given`, each with its repair; they still need validation."""
-    yield from _iter_unwrapped(given, parameters, name)
-    yield from _iter_wrapped(given, parameters)
-
-
-def _iter_unwrapped(
-    given: dict[str, Any], parameters: JsonSchema, name: str
-) -> Iterator[tuple[dict[str, Any], Repair]]:
+def _iter_unwrapped(given: dict[str, Any], target: RepairTarget) -> Iterator[tuple[dict[str, Any], Repair]]:
     """Yield the object under a key that is no parameter (or is the tool's name), alone or beside the tool's name."""
-    known = list_properties(find_schemas(parameters, ()))
+    known = list_properties(find_schemas(target.parameters, ()))
+    name = target.name
     for key in (*WRAPPER_KEYS, name, name.rpartition("_")[2]):
         rest = {other: value for other, value in given.items() if other != key}
         if key in given and key not in known and ("name" not in known or not rest) and rest in ({}, {"name": name}):

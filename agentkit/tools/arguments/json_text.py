@@ -36,10 +36,6 @@ class InvalidJson(ValueError):
     """The text is not JSON, and its meaning is not certain."""
 
 
-class TruncatedJson(InvalidJson):
-    """The text ends in the middle of a value."""
-
-
 class JsonReader:
     """Reads one value after another; `at` is the current position, `syntax_errors` the errors accepted so far."""
 
@@ -74,7 +70,7 @@ class JsonReader:
         """Return the exception to raise at the current position, where `wanted` is expected."""
         is_bare_word = not self.text[: self.at].strip() and self.peek().isalnum()  # no object was opened
         if _UNFINISHED.match(self.text, self.at) and not is_bare_word:
-            return TruncatedJson(
+            return InvalidJson(
                 f"cut off after {len(self.text)} characters, or a bracket or quote is not closed. Nothing was done. "
                 "Send them whole: make them shorter, or split the work over several calls."
             )
