@@ -20,7 +20,6 @@ from ..schemas.models import (
     derive_description,
     derive_name,
     is_arguments_model,
-    name_of_model,
 )
 from ..schemas.signature import to_snake_case
 from .arguments.binding import ArgumentsSchema
@@ -146,13 +145,6 @@ def define(function: Any, name: str | None, description: str | None, options: Sc
     name = name or derive_name(function, schema)
     description = description or derive_description(function, schema)
     return Definition(function, schema, name, description, options)
-
-
-def define_handler(model: type, handler: Callable[..., Any], name: str | None, description: str | None) -> Definition:
-    """Return the definition of a handler that takes one instance of `model`."""
-    schema = ModelSchema(model, handler)
-    description = description or derive_description(handler, schema)
-    return Definition(handler, schema, name or name_of_model(model), description)
 
 
 def check_can_be_tool(entry: Any) -> None:

@@ -35,40 +35,9 @@ from ..schemas.signature import check_description, check_name, iter_wrapped
 from ..schemas.walk import JsonSchema
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
-from .definition import Definition, ToolExecutor, define, define_handler
+from .definition import Definition, ToolExecutor, define
 from .isolation.process import check_isolable, run_isolated
 from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, label_results, read_declared_settings
-
-
-class SchemaCache:
-    """Renders a tool in each dialect once, and restores the parameter names that a dialect replaced."""
-
-    def __init__(self, declare: Callable[[], Declaration]) -> None:
-        self._declare = declare
-        self._rendered: dict[tuple[str, References], RenderedTool] = {}
-        self._aliased: list[RenderedTool] = []
-
-    def render(self, format: str, references: References = "inline") -> RenderedTool:
-        """Return the tool in a dialect; the first call for a dialect renders it."""
-        key = (format, references)
-        if key not in self._rendered:
-            rendered = self._rendered[key] = render(self._declare(), format, references)
-            self._aliased += [rendered] if rendered.aliases else []
-        return self._rendered[key]
-
-    def restore_names(self, arguments: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-        """Return the arguments under the parameters' own names, where a rendered dialect had to replace them."""
-        if not self._aliased:
-            return arguments
-        try:
-            given = from_json(arguments) if isinstance(arguments, str) else arguments
-        except ValueError:
-            return arguments
-        if isinstance(given, Mapping):
-            for rendered in self._aliased:
-                given = rendered.restore_names(given)
-        return to_json(given).decode() if isinstance(arguments, str) else given
-
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -159,7 +128,9 @@ class JsonTool(Generic[P, R]):
 
         `model` (pydantic model, dataclass, TypedDict, NamedTuple) names the tool, without `Args`, and describes it.
         """
-        return make_defined_tool(define_handler(model, handler, name, description), settings, cls)
+        schema = ModelSchema(model, handler)
+        text = description or derive_description(handler, schema)
+        return make_defined_tool(Definition(handler, schema, name or name_of_model(model), text), settings, cls)
 
     def _set_up(self, definition: Definition, source: Callable[..., Any], settings: ToolSettings) -> None:
         """Set the attributes; settings that are not given, and the lock, come from the function or tool `source`."""
@@ -177,8 +148,8 @@ class JsonTool(Generic[P, R]):
             check_isolable(self.name, self.function, self.arguments.injected)
         self.fifo_lock = (_find_lock(source) or FifoLock()) if self.sequential else None
         self.is_async = is_async(self.function) and not self.isolate
-        output = partial(getattr, self, "output_schema")
-        self._schemas = SchemaCache(lambda: Declaration(self.name, self.description, self.parameters, output))
+        self._rendered: dict[tuple[str, References], RenderedTool] = {}
+        self._aliased: list[RenderedTool] = []
         update_wrapper(self, self.function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -235,7 +206,7 @@ class JsonTool(Generic[P, R]):
             format: json, openai, openai_strict, responses, response_format, anthropic, gemini or mcp.
             references: "inline", or "keep" for `$defs` where the dialect supports them.  Recursive types keep them.
         """
-        return self._schemas.render(format, references).schema
+        return self._render(format, references).schema
 
     def json_schema(self) -> dict[str, Any]:
         """Return the tool for chat completions, `schema("openai")`: the name that other libraries have for it."""
@@ -248,7 +219,30 @@ class JsonTool(Generic[P, R]):
 
     def losses(self, format: str) -> tuple[Loss, ...]:
         """Return the schema keywords that the dialect cannot express, each with its place and its replacement."""
-        return self._schemas.render(format).losses
+        return self._render(format).losses
+
+    def _render(self, format: str, references: References = "inline") -> RenderedTool:
+        """Return the tool in a dialect; the first call for a dialect renders it."""
+        key = (format, references)
+        if key not in self._rendered:
+            output = partial(getattr, self, "output_schema")
+            declaration = Declaration(self.name, self.description, self.parameters, output)
+            rendered = self._rendered[key] = render(declaration, format, references)
+            self._aliased += [rendered] if rendered.aliases else []
+        return self._rendered[key]
+
+    def _restore_names(self, arguments: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+        """Return the arguments under the parameters' own names, where a rendered dialect had to replace them."""
+        if not self._aliased:
+            return arguments
+        try:
+            given = from_json(arguments) if isinstance(arguments, str) else arguments
+        except ValueError:
+            return arguments
+        if isinstance(given, Mapping):
+            for rendered in self._aliased:
+                given = rendered.restore_names(given)
+        return to_json(given).decode() if isinstance(arguments, str) else given
 
     standard_schema = _schema_property("json")
     """Plain JSON Schema (draft 2020-12)."""
@@ -280,7 +274,7 @@ class JsonTool(Generic[P, R]):
         """
         context = context or RunContext(None)
         values = {name: find_injected(parameter, context) for name, parameter in self.arguments.injected.items()}
-        arguments = self._schemas.restore_names(arguments)
+        arguments = self._restore_names(arguments)
         found = bind_arguments(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
         if self.isolate and not isinstance(found.ready, ExceptionInfo):
             found = replace(found, ready=partial(run_isolated, self.name, found.ready))
@@ -403,13 +397,10 @@ def call_function(function: Callable[..., R], call: Any) -> R:
         ValueError: the arguments are invalid.
         Exception: anything that the function raises.
     """
-    tool: JsonTool[..., R] = function if isinstance(function, JsonTool) else _make_bare_tool(function)
-    return tool.call(call)
-
-
-def _make_bare_tool(function: Callable[..., R]) -> "JsonTool[..., R]":
+    if isinstance(function, JsonTool):
+        return cast(R, function.call(call))
     name = getattr(function, "__name__", "function")
-    return JsonTool(function, name="function" if name == "<lambda>" else None, description=name)
+    return JsonTool(function, name="function" if name == "<lambda>" else None, description=name).call(call)
 
 
 def _declare(of: Any, format: str) -> Declaration:
