@@ -28,7 +28,7 @@ from ..schemas.formats.openai import MAX_FUNCTION_DESCRIPTION_CHARS, find_exceed
 from ..schemas.formats.structure import types_of
 from ..schemas.functions import FunctionSchema
 from ..schemas.signature import name_of, unwrap_function
-from ..schemas.walk import JsonSchema, is_checkable, iter_children
+from ..schemas.walk import JsonSchema, follow_reference, is_checkable, iter_children
 from .definition import ToolExecutor
 from .json_tool import JsonTool
 from .registry import ToolRegistry, make_tool
@@ -56,14 +56,6 @@ class LintFinding:
     rule: str
     message: str
     severity: Severity
-
-
-@frozen(slots=False)
-class SchemaPlace:
-    """One schema inside a tool's: `lines[].quantity` is the quantity of each item of the parameter `lines`."""
-
-    path: str
-    schema: JsonSchema
 
 
 __all__ = ["LintFinding", "Severity", "estimate_tokens", "lint"]
@@ -215,7 +207,7 @@ def _compare_texts(one: str, other: str) -> float:
 
 def check_totals(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
     """Yield what is too much in all tools together for one request."""
-    schemas = [place.schema for tool in tools for place in iter_places(tool.schema("json"))]
+    schemas = [schema for tool in tools for _, schema in iter_places(tool.schema("json"))]
     optional = sum(len(set(part.get("properties", ())) - set(part.get("required", ()))) for part in schemas)
     unions = sum("anyOf" in part or "oneOf" in part or isinstance(part.get("type"), list) for part in schemas)
     if len(tools) > MAX_OPENAI_TOOLS:
@@ -253,24 +245,24 @@ def check_tool_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
             if not isinstance(entry, Destination | Content | Plain):
                 message = f"the metadata {entry!r:.60} of the type is not read: for a description, give it as a text"
                 yield LintFinding(tool.name, name, "unused-metadata", message, "warning")
-    for place in iter_places(root):
-        for name, inner in place.schema.get("properties", {}).items():
-            path = f"{place.path}.{name}".lstrip(".")
+    for path, schema in iter_places(root):
+        for name, inner in schema.get("properties", {}).items():
+            own = f"{path}.{name}".lstrip(".")
             if refusing := [provider for provider, key in PROPERTY_NAMES.items() if not key.fullmatch(name)]:
                 message = f"{' and '.join(refusing)} refuse this name: use ASCII letters, digits and _"
-                yield LintFinding(tool.name, path, "parameter-name", message, "warning")
-            text = _find_text(inner, root.get("$defs", {})) if isinstance(inner, dict) else ""
+                yield LintFinding(tool.name, own, "parameter-name", message, "warning")
+            text = _find_text(inner, root) if isinstance(inner, dict) else ""
             if trouble := _check_text(text, name):
-                yield LintFinding(tool.name, path, *trouble)
-        if place.path and (message := _check_type(place)):
-            yield LintFinding(tool.name, place.path, "untyped", message, "warning")
-        if (pattern := place.schema.get("pattern")) and not is_checkable(pattern):
+                yield LintFinding(tool.name, own, *trouble)
+        if path and (message := _check_type(schema)):
+            yield LintFinding(tool.name, path, "untyped", message, "warning")
+        if (pattern := schema.get("pattern")) and not is_checkable(pattern):
             message = f"the pattern {pattern!r:.60} has look-around or is too large, so it is not checked"
-            yield LintFinding(tool.name, place.path, "unchecked-pattern", message, "hint")
-        values = find_listed_values(place.schema.get("description", "")) if _is_free_string(place.schema) else []
+            yield LintFinding(tool.name, path, "unchecked-pattern", message, "hint")
+        values = find_listed_values(schema.get("description", "")) if _is_free_string(schema) else []
         if len(values) > 1:
             message = f"the description lists the values, the type does not: Literal[{', '.join(map(repr, values))}]"
-            yield LintFinding(tool.name, place.path, "enum-in-text", message, "warning")
+            yield LintFinding(tool.name, path, "enum-in-text", message, "warning")
 
 
 def _find_unknown(tool: JsonTool[..., Any]) -> list[str]:
@@ -294,19 +286,18 @@ def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:
     return None
 
 
-def _find_text(schema: JsonSchema, definitions: JsonSchema) -> str:
+def _find_text(schema: JsonSchema, root: JsonSchema) -> str:
     """Return the description of a schema, of its target, or of its first alternative that has one."""
     if "description" in schema:
         return str(schema["description"])
     if "$ref" in schema:
-        return str(resolve_reference(schema, definitions).get("description", ""))
+        return str(follow_reference(schema["$ref"], root).get("description", ""))
     branches = [branch for key in UNIONS for branch in schema.get(key, ()) if isinstance(branch, dict)]
-    return next(filter(None, (_find_text(branch, definitions) for branch in branches)), "")
+    return next(filter(None, (_find_text(branch, root) for branch in branches)), "")
 
 
-def _check_type(place: SchemaPlace) -> str:
-    """Return what is missing in the type at `place`; "" if nothing is."""
-    schema = place.schema
+def _check_type(schema: JsonSchema) -> str:
+    """Return what is missing in the type of a schema; "" if nothing is."""
     values = schema.get("additionalProperties", True)
     if not TYPED & set(schema):
         return "takes anything: give it a type"
@@ -355,26 +346,24 @@ def check_consequences(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
         yield LintFinding(tool.name, "", "egress", message, "hint")
 
 
-def iter_places(root: JsonSchema) -> Iterator[SchemaPlace]:
-    """Yield the schemas of a tool, `root` first, at most `MAX_PLACES`; a type that contains itself is visited once."""
-    return islice(_iter_places(root, "", root.get("$defs", {}), frozenset()), MAX_PLACES)
+def iter_places(root: JsonSchema) -> Iterator[tuple[str, JsonSchema]]:
+    """Yield the schemas of a tool with their paths, `root` first, at most `MAX_PLACES`.
 
-
-def resolve_reference(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:
-    """Return the target of a schema's reference; {} without one."""
-    found: JsonSchema = definitions.get(str(schema.get("$ref")).removeprefix("#/$defs/"), {})
-    return found
+    `lines[].quantity` is the quantity of each item of the parameter `lines`.  A type that contains itself is visited
+    once.
+    """
+    return islice(_iter_places(root, "", root, frozenset()), MAX_PLACES)
 
 
 def _iter_places(
-    schema: JsonSchema, path: str, definitions: JsonSchema, within: frozenset[str]
-) -> Iterator[SchemaPlace]:
-    yield SchemaPlace(path, schema)
+    schema: JsonSchema, path: str, root: JsonSchema, within: frozenset[str]
+) -> Iterator[tuple[str, JsonSchema]]:
+    yield path, schema
     if (reference := schema.get("$ref")) and reference not in within:
-        yield from _iter_places(resolve_reference(schema, definitions), path, definitions, within | {reference})
+        yield from _iter_places(follow_reference(reference, root), path, root, within | {reference})
     for place, inner in iter_children(schema):
         if place[0] != "$defs":
-            yield from _iter_places(inner, f"{path}{_format_step(place)}".lstrip("."), definitions, within)
+            yield from _iter_places(inner, f"{path}{_format_step(place)}".lstrip("."), root, within)
 
 
 def _format_step(place: tuple[str | int, ...]) -> str:
