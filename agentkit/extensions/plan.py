@@ -129,12 +129,8 @@ class _Reminder:
 
     def _find(self, plan: str, messages: Sequence[Message]) -> None:
         """Find the result that shows the plan, else choose the end of the request."""
-        found = (place for place in range(len(messages) - 1, -1, -1) if _shows(messages[place], plan))
-        self.place = next(found, -1)
+        results = (place for place in range(len(messages) - 1, -1, -1) if messages[place]["role"] == "tool")
+        self.place = next((place for place in results if plan in text_of(messages[place])), -1)
         self.text = "" if self.place >= 0 else f"{_HEAD}\n{plan}"
         self.place = self.place if self.place >= 0 else len(messages) - 1
         self.message = messages[self.place]
-
-
-def _shows(message: Message, plan: str) -> bool:
-    return message["role"] == "tool" and plan in text_of(message)

@@ -100,8 +100,8 @@ class _Search:
         elif isinstance(effect, CallTools):
             if self.catalog is None and any(_is_search(bound) for bound in effect.calls):  # of a run that resumes here
                 self.catalog = _make_catalog(self.settings, tuple(self.context.tools().own_tools))
-            if self.catalog is not None:
-                effect = effect.with_calls([*map(self._bind, effect.calls)])
+            if (catalog := self.catalog) is not None:
+                effect = effect.with_calls(self._bind(bound, catalog) for bound in effect.calls)
         return (yield from ask(effect))
 
     def _narrow(self, effect: AskModel) -> Flow[AskModel]:
@@ -113,25 +113,20 @@ class _Search:
             self.question = ""
             is_searched = yield from self._is_searched(effect.model, request.tools)
             self.catalog = _make_catalog(self.settings, tuple(request.tools.own_tools)) if is_searched else None
-        if self.catalog is None:
+        if (catalog := self.catalog) is None:
             return effect
         can_look = getattr(effect.model, "finds_tools", True)
         if not can_look and (question := _last_question(request.messages)) != self.question:
             self.question = question
-            search = partial(self.catalog.index.find, question, max(self.settings.limit, MAX_CHOSEN))
+            search = partial(catalog.index.find, question, max(self.settings.limit, MAX_CHOSEN))
             self._add(tool.name for tool in (yield from ask(InThread(search))))
         known = self.context.session_state.get(self.settings.name, {}).get("found", ())
-        found = [name for name in known if name in self._catalog.hidden]
+        found = [name for name in known if name in catalog.hidden]
         if self.offered is None or self.offered[0] != found:
-            kept = request.tools.filtered(lambda tool: tool.name not in self._catalog.hidden)
-            finder = [self.catalog.finder] if can_look else []
+            kept = request.tools.filtered(lambda tool: tool.name not in catalog.hidden)
+            finder = [catalog.finder] if can_look else []
             self.offered = found, kept.merged(finder, [request.tools[name] for name in found])
         return replace(effect, request=replace(request, tools=self.offered[1]))
-
-    @property
-    def _catalog(self) -> Catalog:
-        assert self.catalog is not None
-        return self.catalog
 
     def _add(self, names: Iterable[str]) -> None:
         add_found(self.settings.state(self.context), names)
@@ -149,18 +144,18 @@ class _Search:
         characters = len(json.dumps(tools.schemas("openai"), ensure_ascii=False))
         return self.window is not None and characters / CHARS_PER_TOKEN > WINDOW_SHARE * self.window
 
-    def _bind(self, bound: BoundCall) -> BoundCall:
+    def _bind(self, bound: BoundCall, catalog: Catalog) -> BoundCall:
         """Return a call of `find_tools` or of a tool that was not offered as one that runs."""
         name = bound.call.name
         if bound.tool is not None:
-            if bound.tool.name in self._catalog.hidden:
+            if bound.tool.name in catalog.hidden:
                 self._add([bound.tool.name])
             return bound
         if _is_search(bound):
-            again = ToolRegistry(self._catalog.finder).bind(bound.call, bound.context or self.context)
+            again = ToolRegistry(catalog.finder).bind(bound.call, bound.context or self.context)
             return again.change(began_before=bound.began_before)
         if name not in OWN_NAMES:
-            near = self._catalog.index.find(name, self.settings.limit)
+            near = catalog.index.find(name, self.settings.limit)
             self._add(tool.name for tool in near)
             if near:
                 names = ", ".join(tool.name for tool in near)
@@ -228,7 +223,5 @@ class Catalog:
         return JsonTool(find_tools, description=text, effect="read", trust="trusted")
 
 
-@lru_cache(maxsize=16)
-def _make_catalog(settings: ToolSearch, tools: tuple[JsonTool[..., Any], ...]) -> Catalog:
-    """Return the catalog of tools; runs with the same tools share it."""
-    return Catalog(settings, tools)
+_make_catalog = lru_cache(maxsize=16)(Catalog)
+"""Returns the catalog of a search and its tools; runs with the same ones share it."""
