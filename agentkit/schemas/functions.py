@@ -289,7 +289,6 @@ class FunctionSchema:
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL})
         self._leaves_out = any(parameter.default is MISSING for parameter in (*self._shown, *self.injected.values()))
-        self._is_plain = not self._by_position and not self._leaves_out
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
@@ -328,8 +327,6 @@ class FunctionSchema:
         """Validate `arguments` (JSON text or a mapping) and return the call; raise `pydantic.ValidationError`."""
         if isinstance(arguments, str):
             given: dict[str, Any] = self._validate_json(arguments)
-            if self._is_plain and not injected:
-                return partial(self.function, **given)
         else:
             given = self._adapter.validate_python(name_values(dict(arguments), self._read_names), extra=self._extra)
         if injected:

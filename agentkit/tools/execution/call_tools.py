@@ -7,7 +7,6 @@ A call that exceeds its timeout results in an error, and its later result is dis
 """
 
 import asyncio
-import json
 import math
 import threading
 import time
@@ -22,6 +21,7 @@ from ...core.background import start_coroutine
 from ...core.errors import DefinitionError, InnerPaused, RunError, ToolError
 from ...core.flow import Done, Event
 from ...core.pending import InputRequired
+from ...core.portable import to_canonical_text
 from ...core.threads import POLL_SECONDS, CancelCallback, Work, on_cancel
 from ...core.values import frozen
 from ..isolation.process import NotIsolable
@@ -112,9 +112,6 @@ class BlockingToolTurn(ToolTurn):
                 return self.inbox.get(timeout=min(left, POLL_SECONDS))
         return None
 
-    def put(self, item: Item) -> None:
-        self.inbox.put(item)
-
     def launch(self, job: Job) -> CancelCallback:
         if job.is_async:
             return start_coroutine(self.attend(job))
@@ -158,7 +155,7 @@ class AsyncToolTurn(ToolTurn):
         return None
 
     def put(self, item: Item) -> None:
-        self.inbox.put(item)
+        super().put(item)
         if threading.get_ident() == self._thread:
             self._wake.set()
         else:
@@ -204,4 +201,4 @@ def read_key(bound: BoundCall) -> tuple[int, str] | None:
     """Return a key that equal reads share; None for a call that may do more than read."""
     if bound.tool is None or bound.problem is not None or bound.tool.effect != "read":
         return None
-    return id(bound.tool), json.dumps(json.loads(bound.call.arguments), sort_keys=True)
+    return id(bound.tool), to_canonical_text(bound.call.arguments)

@@ -275,9 +275,9 @@ class ToolTurn(ABC):
         for job in jobs:
             self._cancel(job)
 
-    @abstractmethod
     def put(self, item: Item) -> None:
         """Add an item to the queue that `wait` reads; from any thread."""
+        self.inbox.put(item)
 
     @abstractmethod
     def launch(self, job: Job) -> CancelCallback:
