@@ -192,7 +192,6 @@ def test_the_package_holds_the_public_face_and_the_rooms_alone():
 
 
 ALONE = {
-    "schemas/formats/plain.py": "a dialect",
     "testing/wires/anthropic.py": "a provider's wire",
     "testing/wires/gemini.py": "a provider's wire",
     "testing/wires/ollama.py": "a provider's wire",

@@ -1,7 +1,7 @@
 """From plain JSON Schema to the dialect of one provider: one file and one pure function for each dialect.
 
-The dialects are `anthropic`, `gemini`, `mcp`, `openai` (chat completions, its strict mode, Responses, structured
-outputs) and `plain`; the other files hold what several of them need.
+The dialects are `anthropic`, `gemini`, `mcp` and `openai` (chat completions, its strict mode, Responses, structured
+outputs); the other files hold what several of them need.  The plain form is here.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,15 +12,27 @@ from ...core.errors import DefinitionError, suggest
 from ...core.portable import copy_value
 from ..walk import JsonSchema, collect_definitions, inline
 from .anthropic import to_anthropic
-from .declaration import Declaration, Format, Loss, RenderedTool, tidy
+from .declaration import ROOT, Declaration, Format, Loss, RenderedTool, tidy
 from .gemini import to_gemini
 from .mcp import to_mcp
 from .openai import to_openai, to_openai_strict, to_response_format, to_responses
-from .plain import to_plain
 
 __all__ = ["FORMATS", "Declaration", "Format", "Loss", "References", "RenderedTool", "find_format", "render"]
 
 References: TypeAlias = Literal["inline", "keep"]
+
+
+def to_plain(declaration: Declaration) -> RenderedTool:
+    """Return the schema of the arguments itself (draft 2020-12); its `description` is the tool's."""
+    schema = {**declaration.parameters}
+    losses = []
+    own = schema.pop("description", None)
+    text = declaration.description or own
+    if own and own != text:
+        losses.append(Loss(ROOT, "description", own, "dropped: the tool's own description stands there"))
+    head = {"description": text} if text else {}
+    return RenderedTool({**head, **schema}, tuple(losses))
+
 
 FORMATS: Mapping[str, Format] = {
     "json": to_plain,

@@ -108,9 +108,9 @@ class Node:
         """Record a loss."""
         self._losses.append(Loss(self.path, keyword, value, moved_to))
 
-    def describe(self, keyword: str, text: str | None = None) -> None:
+    def describe(self, keyword: str) -> None:
         """Move the keyword into the description, in words; drop it if that would be too long."""
-        text = describe_keyword(keyword, self.original.get(keyword, self.schema[keyword])) if text is None else text
+        text = describe_keyword(keyword, self.original.get(keyword, self.schema[keyword]))
         if not text:
             self.lose(keyword, SILENT)
         elif len(text) > MAX_KEYWORD_CHARS:
@@ -311,9 +311,8 @@ def _rename(schema: JsonSchema, path: str, aliases: dict[str, str], losses: list
         inner = copy["properties"][name]
         text = inner.get("description")
         inner["description"] = f"{text} (named {as_json(name)})" if text else f"named {as_json(name)}"
-    for keyword in ("properties", "required"):
-        if keyword in copy:
-            renamed = [aliases.get(name, name) for name in copy[keyword]]
-            values = copy[keyword]
-            copy[keyword] = dict(zip(renamed, values.values(), strict=True)) if keyword == "properties" else renamed
+    if "properties" in copy:
+        copy["properties"] = {aliases.get(name, name): inner for name, inner in copy["properties"].items()}
+    if "required" in copy:
+        copy["required"] = [aliases.get(name, name) for name in copy["required"]]
     return copy

@@ -25,7 +25,7 @@ from .declaration import (
     describe_keyword,
     rewrite,
 )
-from .structure import flatten, make_object_root, make_portable, types_of, unroll
+from .structure import flatten, make_object_root, make_portable, strip_beside_any_of, types_of, unroll
 
 GEMINI_PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -195,11 +195,7 @@ def _isolate_any_of(node: Node) -> None:
         if nullable:
             schema["nullable"] = True
         return
-    for keyword in [keyword for keyword in schema if keyword not in ("anyOf", "nullable", "description")]:
-        if keyword == "type":
-            node.lose(keyword, "replaced by anyOf")
-        else:
-            node.describe(keyword)
+    strip_beside_any_of(node, {"anyOf", "nullable", "description"})
     if text := schema.get("description"):
         first = real[0].get("description")
         real[0]["description"] = f"{text} ({first})" if first and first not in text else text

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..walk import JsonSchema, iter_children, iter_schemas
 from .declaration import CONDITIONS, ROOT, VALIDATED, Declaration, Loss, Node, RenderedTool, rewrite
-from .structure import flatten, make_answer_root, make_object_root, make_portable, types_of
+from .structure import flatten, make_answer_root, make_object_root, make_portable, strip_beside_any_of, types_of
 
 STRICT_KEYWORDS = frozenset({
     "type", "description", "enum", "anyOf", "properties", "required", "additionalProperties", "items", "minItems",
@@ -86,7 +86,7 @@ def _rewrite_strict(node: Node, obstacles: list[Loss]) -> None:
     if FOREIGN_PATTERN.search(schema.get("pattern", "")):
         node.describe("pattern")
     if "anyOf" in schema:
-        _strip_beside_any_of(node)
+        strip_beside_any_of(node, BESIDE_ANY_OF)
     if "object" in kinds and "anyOf" not in schema:
         _close_object(node)
     if "$ref" in schema and len(schema) > 1:
@@ -113,15 +113,6 @@ def _find_openness(node: Node, kinds: list[str]) -> str:
     if not kinds and not {"anyOf", "$ref"} & set(schema):
         return "a value of any type"
     return ""
-
-
-def _strip_beside_any_of(node: Node) -> None:
-    """Leave only text beside `anyOf`: keywords that narrow it are described, the branches hold the type."""
-    for keyword in [keyword for keyword in node.schema if keyword not in BESIDE_ANY_OF]:
-        if keyword == "type":
-            node.lose("type", "replaced by anyOf")
-        else:
-            node.describe(keyword)
 
 
 def _close_object(node: Node) -> None:

@@ -10,7 +10,7 @@ anyOf, allOf, enum and not at the root (langchainjs#9804), Anthropic oneOf, allO
 (anthropics/claude-code#40075), MCP requires `type: object` (specification, Tool.inputSchema).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import cache, partial
 from typing import Any
 
@@ -54,6 +54,15 @@ def types_of(schema: JsonSchema) -> list[str]:
     """Return the types that a schema names, as a list."""
     kinds = schema.get("type", [])
     return [kinds] if isinstance(kinds, str) else list(kinds)
+
+
+def strip_beside_any_of(node: Node, kept: Set[str]) -> None:
+    """Leave only `kept` beside `anyOf`: keywords that narrow it are described, the branches hold the type."""
+    for keyword in [keyword for keyword in node.schema if keyword not in kept]:
+        if keyword == "type":
+            node.lose("type", "replaced by anyOf")
+        else:
+            node.describe(keyword)
 
 
 def make_union(schemas: list[JsonSchema]) -> JsonSchema:
