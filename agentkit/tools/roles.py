@@ -129,16 +129,12 @@ def list_roles(tool: JsonTool[..., Any]) -> dict[str, str]:
 
 
 def _looks_as_destination(path: str, formats: Collection[str]) -> bool:
-    return not DESTINATION_FORMATS.isdisjoint(formats) or names_destination(path)
+    return not DESTINATION_FORMATS.isdisjoint(formats) or not DESTINATION_WORDS.isdisjoint(_words(path))
 
 
-def names_destination(path: str) -> bool:
-    """Return whether the last name of a path, such as `mail.to` or `recipientEmail`, is one of a destination."""
-    return not DESTINATION_WORDS.isdisjoint(_words(path.rpartition(".")[2]))
-
-
-def _words(name: str) -> list[str]:
-    words = [word.lower() for word in _WORD.findall(name)]
+def _words(path: str) -> list[str]:
+    """Return the words of the last name of a path, such as `mail.to` or `recipientEmail`."""
+    words = [word.lower() for word in _WORD.findall(path.rpartition(".")[2])]
     return [*words, *(ending for word in words for ending in _ENDINGS if word.endswith(ending))]
 
 
@@ -152,10 +148,7 @@ def _read_places(tool: JsonTool[..., Any]) -> _Places:
         path not in declared and ANY_NAME not in path and _looks_as_destination(path, found)
         for path, found in formats.items()
     )
-    has_address = any(
-        "uri" in found or not ADDRESS_WORDS.isdisjoint(_words(path.rpartition(".")[2]))
-        for path, found in formats.items()
-    )
+    has_address = any("uri" in found or not ADDRESS_WORDS.isdisjoint(_words(path)) for path, found in formats.items())
     places = _PLACES[tool] = _Places(declared, formats, has_destination, has_address)
     return places
 

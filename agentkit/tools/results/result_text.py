@@ -82,10 +82,9 @@ def render_result(value: Any) -> RenderedResult:
             if len(images) < MAX_IMAGES:
                 images.append(part)
             return describe_part(part, content.name)
-        kind = detect_media_type(content)
-        if kind.startswith("image/") and len(content) <= MAX_IMAGE_BYTES and len(images) < MAX_IMAGES:
-            images.append(make_image_part(content, kind))
-        return _describe_bytes(content, kind)
+        if len(images) < MAX_IMAGES and (image := read_image(content)):
+            images.append(image)
+        return _describe_bytes(content)
 
     data = to_json_data(value, shown)
     if isinstance(data, str):
@@ -97,15 +96,14 @@ def render_result(value: Any) -> RenderedResult:
 def read_image(content: bytes) -> Part | None:
     """Return an image as a content part; None for other bytes, and for an image that is too large for a model."""
     kind = detect_media_type(content)  # whatever its source states
-    return make_image_part(content, kind) if kind.startswith("image/") and len(content) <= MAX_IMAGE_BYTES else None
-
-
-def make_image_part(content: bytes, kind: str) -> Part:
-    """Return an image as a content part with a data URL, which every provider's format supports."""
+    if not kind.startswith("image/") or len(content) > MAX_IMAGE_BYTES:
+        return None
+    # a data URL, which every provider's format supports
     return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{b64encode(content).decode()}"}}
 
 
-def _describe_bytes(content: bytes, kind: str) -> str:
+def _describe_bytes(content: bytes) -> str:
+    kind = detect_media_type(content)
     if not kind and content:
         try:
             text = content.decode()
