@@ -90,7 +90,7 @@ class Twin:
 
 def build_twin(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Twin:
     """Build the validator and the schema of parameters; raise `DefinitionError` for a type that cannot be left out."""
-    parameters = [_adapt(parameter) for parameter in parameters]
+    parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
     omitted: dict[str, str] = {}
     try:
         return Twin(parameters, *_build(parameters), omitted)
@@ -98,11 +98,6 @@ def build_twin(function: Callable[..., Any], parameters: list[inspect.Parameter]
         reduced = [_reduce(function, parameter, omitted) for parameter in parameters]
         parameters = [parameter for parameter in reduced if parameter is not None]
         return Twin(parameters, *_build(parameters), omitted)
-
-
-def _adapt(parameter: inspect.Parameter) -> inspect.Parameter:
-    annotation = adapt_annotation(parameter.annotation)
-    return parameter if annotation is parameter.annotation else parameter.replace(annotation=annotation)
 
 
 def _build(parameters: list[inspect.Parameter]) -> tuple[Adapter, JsonSchema]:

@@ -30,7 +30,8 @@ class SafeValidator:
 
     def __init__(self, schema: JsonSchema) -> None:
         if "patternProperties" in json.dumps(schema):
-            schema = rebuild(schema, _drop_unevaluated)
+            dropped = "unevaluatedProperties"
+            schema = rebuild(schema, lambda node: {key: value for key, value in node.items() if key != dropped})
         self._validator = _Validator(schema, registry=REGISTRY)
 
     def iter_errors(self, value: Any) -> Iterator[ValidationError]:
@@ -47,10 +48,6 @@ class SafeValidator:
 
 class TooManyReferences(ValueError):
     """A validation was stopped, because it followed more references than any sensible schema needs."""
-
-
-def _drop_unevaluated(schema: JsonSchema) -> JsonSchema:
-    return {key: value for key, value in schema.items() if key != "unevaluatedProperties"}
 
 
 def _check_pattern(_: Any, pattern: str, value: Any, __: JsonSchema) -> Iterator[ValidationError]:
