@@ -1,3 +1,1 @@
 """The extensions of this package, one per file: each is one object that an agent is given."""
-
-__all__: list[str] = []

@@ -116,15 +116,6 @@ def _save(write: Callable[[io.BytesIO], object]) -> bytes:
     return file.getvalue()
 
 
-def _split_sqlalchemy(value: Any, _: bool) -> Any:
-    row = getattr(value, "_mapping", None)
-    return None if row is None else dict(row)
-
-
-def _split_polars(value: Any, _: bool) -> Any:
-    return value.to_list() if hasattr(value, "to_list") else None
-
-
 def _split_response(value: Any, _: bool) -> Any:
     """Return status, media type and body of a response; the body as JSON, text or an image."""
     if not (hasattr(value, "status_code") and hasattr(value, "headers")):
@@ -145,8 +136,8 @@ def _split_response(value: Any, _: bool) -> Any:
 _BY_LIBRARY: dict[str, Callable[[Any, bool], Any]] = {
     "PIL": _split_pillow,
     "matplotlib": _split_matplotlib,
-    "sqlalchemy": _split_sqlalchemy,
-    "polars": _split_polars,
+    "sqlalchemy": lambda value, _: dict(value._mapping) if hasattr(value, "_mapping") else None,
+    "polars": lambda value, _: value.to_list() if hasattr(value, "to_list") else None,
     "httpx": _split_response,
     "requests": _split_response,
 }
