@@ -14,6 +14,7 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 SHOWN_VALUE_CHARS = 200
 """Characters of a value in messages and records, unless the caller has another bound."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""A tool name that every provider accepts (OpenAI and Anthropic: at most 64 characters; Gemini: no leading digit)."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
 
 

@@ -35,7 +35,7 @@ from .functions import (
 )
 from .generator import PlainJsonSchema, adapt_annotation, take_names
 from .signature import docstring_of, name_of, name_of_callable, read_signature, to_snake_case
-from .walk import JsonSchema, check_references, is_well_formed, modernize
+from .walk import JsonSchema, check_references, dereference_root, is_well_formed, modernize
 
 
 class ModelSchema:
@@ -76,10 +76,7 @@ class ModelSchema:
         """The plain JSON Schema of the class's fields: an object; the class's own description is the tool's."""
         if self._fields is not None:
             return self._fields.parameters
-        schema = drop_titles(self._raw)
-        if "$ref" in schema:  # a class that contains itself: the root is taken out of its definitions
-            name = schema.pop("$ref").removeprefix("#/$defs/")
-            schema = {**schema["$defs"][name], "properties": {**schema["$defs"][name]["properties"]}, **schema}
+        schema = dereference_root(drop_titles(self._raw))  # a class that contains itself is one of its definitions
         schema.pop("description", None)
         schema.setdefault("properties", {})
         return schema

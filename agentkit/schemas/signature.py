@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import Doc, Format, get_annotations, get_type_hints, is_typeddict
 
 from ..core.errors import DefinitionError, plain_signature
+from ..core.portable import to_portable_name
 from .annotations import is_required_key, read_docstring, read_metadata_text, strip_qualifiers, texts_of
 
 Parameter = inspect.Parameter
@@ -209,8 +210,6 @@ def allow_none(annotation: Any) -> Any:
     return Annotated[optional, Doc(text)] if text else optional
 
 
-VALID_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""A tool name that every provider accepts (OpenAI and Anthropic: at most 64 characters; Gemini: no leading digit)."""
 SUFFIX = re.compile(r"(?<=.)(Args|Arguments|Tool)$")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -221,9 +220,9 @@ def check_name(name: str, remedy: str = "@tool(name={!r})", prefix: str = "") ->
     Raises:
         DefinitionError: A provider would refuse the name; the message suggests a valid one, in the template `remedy`.
     """
-    if not VALID_TOOL_NAME.fullmatch(whole := prefix + name):
+    if (whole := prefix + name) != to_portable_name(whole):
         text = re.sub(r"[^A-Za-z0-9_-]+", "_", whole).strip("_-")[:64]
-        better = text if VALID_TOOL_NAME.fullmatch(text) else f"tool_{text}"[:64]
+        better = text if text == to_portable_name(text) else f"tool_{text}"[:64]
         raise DefinitionError(
             f"{whole!r} is not a valid tool name: providers take letters, digits, _ and -, not starting with a digit "
             f"or -, at most 64 characters. Choose another one: {remedy.format(better.removeprefix(prefix))}."

@@ -150,6 +150,17 @@ def follow_reference(reference: str, root: JsonSchema) -> Any:
     return node
 
 
+def dereference_root(schema: JsonSchema) -> JsonSchema:
+    """Return a shallow copy without a reference at the root: the target's keywords, then those beside it."""
+    definitions = schema.get("$defs", {})
+    seen: set[str] = set()
+    while isinstance(reference := schema.get("$ref"), str) and reference not in seen:
+        seen.add(reference)
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**definitions[reference.removeprefix(PREFIX)], **beside}
+    return dict(schema)
+
+
 MAX_PATTERNS_CACHED = 512
 
 

@@ -7,9 +7,9 @@ an object stands under the key "result", as servers of the Python SDK send it.
 
 from typing import Any
 
-from ..walk import JsonSchema, inline
+from ..walk import JsonSchema, dereference_root, inline
 from .declaration import Declaration, Loss, RenderedTool, tidy
-from .structure import dereference_root, make_answer_root
+from .structure import make_answer_root
 
 RESULT = "result"
 """The key of a result that is not an object."""

@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import Any
 
 from ...core.portable import copy_value
-from ..walk import PREFIX, JsonSchema, iter_children, json_type
+from ..walk import PREFIX, JsonSchema, dereference_root, iter_children, json_type
 from .declaration import (
     CONDITIONS,
     LISTED,
@@ -111,17 +111,6 @@ def give_items(schema: JsonSchema) -> None:
 
 ANSWER_PROPERTY = "answer"
 """The one property that wraps a schema that is not an object."""
-
-
-def dereference_root(schema: JsonSchema) -> JsonSchema:
-    """Return a shallow copy without a reference at the root: the target's keywords, then those beside it."""
-    definitions = schema.get("$defs", {})
-    seen: set[str] = set()
-    while isinstance(reference := schema.get("$ref"), str) and reference not in seen:
-        seen.add(reference)
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = {**definitions[reference.removeprefix("#/$defs/")], **beside}
-    return dict(schema)
 
 
 def make_object_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
