@@ -500,7 +500,6 @@ class OverloadSchema:
     """Several signatures of one function, offered together: an object that is any of them."""
 
     def __init__(self, function: Callable[..., Any], signatures: Sequence[inspect.Signature]) -> None:
-        self.function = function
         self._variants = [FunctionSchema(function, signature=signature) for signature in signatures]
         names = [name for signature in signatures for name in signature.parameters]
         self.documentation: Documentation = read_docstring(docstring_of(function), names)

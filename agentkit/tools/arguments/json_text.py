@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ...core.portable import SURROGATE
+from ...core.portable import SURROGATE, to_valid_text
 from ...core.values import frozen
 
 MAX_ARGUMENTS_DEPTH = 100
@@ -336,7 +336,7 @@ def _choose_object(values: list[Any]) -> Any:
 def replace_lone_surrogates(value: Any) -> Any:
     """Return the value with each lone surrogate as U+FFFD; the same object if there is no change."""
     if isinstance(value, str):
-        return SURROGATE.sub("\ufffd", join_surrogates(value)) if SURROGATE.search(value) else value
+        return to_valid_text(value)
     if isinstance(value, list):
         items = [replace_lone_surrogates(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
