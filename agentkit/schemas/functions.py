@@ -45,7 +45,6 @@ from pydantic_core import SchemaError, from_json
 
 from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError, plain_signature
-from ..core.values import frozen
 from .annotations import (
     Documentation,
     Duplicates,
@@ -75,29 +74,21 @@ UNUSABLE_TYPE_ERRORS = (
 Adapter: TypeAlias = "TypeAdapter[dict[str, Any]]"
 
 
-@frozen(slots=False)
-class Twin:
-    """The parameters of a callable as pydantic validates them; the validator returns the arguments by name.
+def build_twin(
+    function: Callable[..., Any], parameters: list[inspect.Parameter], omitted: dict[str, str]
+) -> tuple[list[inspect.Parameter], Adapter, JsonSchema]:
+    """Return the parameters as pydantic validates them, the validator, which returns arguments by name, and the schema.
 
-    `omitted` are types without a schema, by parameter: an alternative, or the whole parameter, which has a default.
+    Types without a schema are added to `omitted`, by parameter: an alternative, or the whole parameter, which has a
+    default.  Raises `DefinitionError` for a type that cannot be left out.
     """
-
-    parameters: list[inspect.Parameter]
-    adapter: Adapter
-    schema: JsonSchema
-    omitted: dict[str, str]
-
-
-def build_twin(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Twin:
-    """Build the validator and the schema of parameters; raise `DefinitionError` for a type that cannot be left out."""
     parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
-    omitted: dict[str, str] = {}
     try:
-        return Twin(parameters, *_build(parameters), omitted)
+        return parameters, *_build(parameters)
     except UNUSABLE_TYPE_ERRORS:
         reduced = [_reduce(function, parameter, omitted) for parameter in parameters]
         parameters = [parameter for parameter in reduced if parameter is not None]
-        return Twin(parameters, *_build(parameters), omitted)
+        return parameters, *_build(parameters)
 
 
 def _build(parameters: list[inspect.Parameter]) -> tuple[Adapter, JsonSchema]:
@@ -271,11 +262,9 @@ class FunctionSchema:
         self.documentation: Documentation = read_docstring(docstring_of(function), [entry.name for entry in shown])
         self._texts = _read_texts(function, texts or {}, shown, duplicates)
         shown = [_restrict_to_enum(parameter, self._texts.get(parameter.name, {})) for parameter in shown]
-        twin = build_twin(function, shown)
-        self._shown = twin.parameters
-        self._adapter = twin.adapter
-        self._raw, self._read_names = take_names(twin.schema)
-        self.omitted: Mapping[str, str] = twin.omitted
+        self.omitted: dict[str, str] = {}
+        self._shown, self._adapter, schema = build_twin(function, shown, self.omitted)
+        self._raw, self._read_names = take_names(schema)
         self._extra = choose_extra_keys({**self._raw, "additionalProperties": False})
         validate_json = self._adapter.validator.validate_json  # without its wrapper, because every call uses it
         self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json

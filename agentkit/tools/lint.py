@@ -58,9 +58,6 @@ class LintFinding:
     severity: Severity
 
 
-__all__ = ["LintFinding", "Severity", "estimate_tokens", "lint"]
-
-
 def lint(tools: Any) -> list[LintFinding]:
     """Return the problems of tools: tool by tool, then of all together.
 
