@@ -26,6 +26,7 @@ from ..models.windows import parse_window
 from ..policies.long_results import KEPT, PAGE_KEY, READ_MORE, ReadingTools, TruncatedResults, format_address
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry
+from ..tools.settings import check_integer_from
 
 SHARE = 0.7
 """The share of the window at which texts leave the requests; half of it stays."""
@@ -57,8 +58,7 @@ class ContextWindow(Extension):
     name = KEPT
 
     def __init__(self, tokens: int | None = None, *, share: float = SHARE, summary_model: Any = None) -> None:
-        if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
-            raise DefinitionError(f"ContextWindow(tokens=...) must be an integer >= 1 or None, got {tokens!r:.80}")
+        check_integer_from("ContextWindow(tokens=...)", tokens, 1, or_none=True)
         if not isinstance(share, int | float) or not 0 < share < 1:
             raise DefinitionError(f"ContextWindow(share=...) must be between 0 and 1, got {share!r:.80}")
         if not isinstance(summary_model, str | None) and not hasattr(summary_model, "ask"):

@@ -26,6 +26,7 @@ from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
 from ..tools.ranking import ToolIndex, describe_tool, list_groups
 from ..tools.registry import ToolRegistry
+from ..tools.settings import check_integer_from
 from ..tools.toolset import OWN_NAMES
 
 FIND_TOOLS = "find_tools"
@@ -58,8 +59,7 @@ class ToolSearch(Extension):
     def __init__(self, always: Iterable[Any] = (), *, limit: int = 5, above: float | None = None) -> None:
         if isinstance(always, str) or not isinstance(always, Iterable):
             raise DefinitionError(f"ToolSearch(always=...) must be a list of tools or names, got {always!r:.80}")
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise DefinitionError(f"ToolSearch(limit=...) must be an integer >= 1, got {limit!r:.80}")
+        check_integer_from("ToolSearch(limit=...)", limit, 1)
         if above is not None and (not isinstance(above, int | float) or isinstance(above, bool)):
             raise DefinitionError(f"ToolSearch(above=...) must be a number or None, got {above!r:.80}")
         self.always = frozenset(map(_name_of, always))

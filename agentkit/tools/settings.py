@@ -142,13 +142,9 @@ def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
             f"the tool {tool!r}: readers must be a list of recipients or None for everyone, got {readers!r:.80}"
         )
     check_timeout(whole["timeout"], f"the tool {tool!r}: timeout")
-    retries = whole["retries"]
-    most = whole["max_result"]
-    if not _is_integer_from(0, retries):
-        raise DefinitionError(f"the tool {tool!r}: retries must be an integer >= 0, got {retries!r}")
-    if most is not None and not _is_integer_from(1, most):
-        raise DefinitionError(f"the tool {tool!r}: max_result must be an integer >= 1 or None, got {most!r:.80}")
-    if retries and whole["effect"] not in REPEATABLE_EFFECTS:
+    check_integer_from(f"the tool {tool!r}: retries", whole["retries"], 0)
+    check_integer_from(f"the tool {tool!r}: max_result", whole["max_result"], 1, or_none=True)
+    if whole["retries"] and whole["effect"] not in REPEATABLE_EFFECTS:
         raise DefinitionError(
             f"the tool {tool!r}: only a call that may run twice can be retried. Add "
             "effect='read' or effect='idempotent', or remove retries."
@@ -170,8 +166,13 @@ def _is_trust(trust: Any) -> bool:
     return trust is None or trust in get_args(Trust)
 
 
-def _is_integer_from(least: int, value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def check_integer_from(what: str, value: Any, least: int, *, or_none: bool = False) -> None:
+    """Raise `DefinitionError` unless `value` is an integer from `least` on, or None where that is allowed."""
+    if or_none and value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        wanted = f"an integer >= {least}{' or None' if or_none else ''}"
+        raise DefinitionError(f"{what} must be {wanted}, got {value!r:.80}")
 
 
 def check_timeout(timeout: Any, what: str) -> None:
