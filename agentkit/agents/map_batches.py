@@ -24,17 +24,7 @@ from ..sessions.journal.connections import opened_store
 from ..sessions.journal.run_info import read_run_records
 from ..sessions.journal.store import Journal, Lease, RunFilter, Store, encode_json
 from ..sessions.journal.writer import JournaledConversation
-from ..sessions.records import (
-    MAP_ORIGIN,
-    Record,
-    RunBegun,
-    RunConcluded,
-    RunReopened,
-    Step,
-    StepBegun,
-    StepEnded,
-    step_digest,
-)
+from ..sessions.records import MAP_ORIGIN, Record, RunBegun, RunConcluded, RunReopened, Step
 from ..sessions.session import Session
 from .backends import is_model_selector
 from .options import RunRequest, UserQuery, read_user_query
@@ -122,7 +112,7 @@ async def map_in_batches(
     with ExitStack() as stack:
         store = await run_in_thread(lambda: stack.enter_context(opened_store(journal.path, journal.sync)))
         log = await run_in_thread(partial(_StoredMap.open, store, batch.name, _digest_of(contents)))
-        stack.callback(log.close)
+        stack.callback(log.lease.release)
         await run_in_thread(partial(log.begin_map, f"{len(queries):,} queries", f"{backend.name} (batch)"))
         begun = await run_in_thread(log.list_runs)
         model = BatchModel(
@@ -137,7 +127,7 @@ async def map_in_batches(
 
         async def answer(place: int, query: Query) -> Any:
             try:
-                make = partial(_begin_run, journal, log.run, place, query, is_begun=log.name_run(place) in begun)
+                make = partial(_begin_run, journal, log.run, place, query, begun)
                 async with starting:
                     session, asked = await run_in_thread(make)
                 outcome = await run(spec, RunRequest(session, model=model), asked)
@@ -198,15 +188,14 @@ def _digest_of(text: str) -> str:
 
 
 def _begin_run(
-    journal: Journal, outer: str, place: int, query: Query, *, is_begun: bool
+    journal: Journal, outer: str, place: int, query: Query, begun: set[str]
 ) -> tuple[Session, UserQuery | None]:
     """Return the session that begins or continues the run of a query, and the query of one that begins."""
     name = f"{outer}-{place}"
-    if is_begun:
+    if name in begun:
         return Session.resumed(name, journal), None
-    kept = JournaledConversation(journal, origin=f"{outer}/{place}", next_run=name)
     session = Session()
-    session.journaled = kept
+    session.journaled = JournaledConversation(journal, origin=f"{outer}/{place}", next_run=name)
     return session, read_user_query(query)
 
 
@@ -260,10 +249,6 @@ class _StoredMap:
         """Return the ids of the runs of queries that have begun."""
         return {run.id for run in self.store.runs(RunFilter(inside=self.run))}
 
-    def name_run(self, place: int) -> str:
-        """Return the id of the run of a query."""
-        return f"{self.run}-{place}"
-
     def end_map(self, answered: int) -> None:
         """Write the end of the map, and of its last batches."""
         outcome = encode_json({"answer": f"{answered:,} answered", "stopped": "answer"})
@@ -271,20 +256,12 @@ class _StoredMap:
         end = RunConcluded("finished", outcome, time.time(), 0, self.run, self.lease.key)
         self.store.append([*ends, end], self.lease)
 
-    def close(self) -> None:
-        """Release the map for other processes."""
-        self.lease.release()
-
     async def begin(self, batch: str, lines: Sequence[str]) -> None:
         """Write the begin of a batch."""
-        number = len(self._steps) + 1
-        step = Step(self.run, number, batch, "batch", 0, encode_json(lines), time.time(), None)
+        step = Step(self.run, len(self._steps) + 1, batch, "batch", 0, encode_json(lines), time.time(), None)
+        step.digest = step.compute_digest()
         self._steps[batch] = step
-        check = step_digest(self.run, number, batch, step.name, step.input, step.arguments, None)
-        begin = StepBegun(
-            number, batch, step.name, step.arguments, step.input, step.begun, self.run, self.lease.key, check
-        )
-        await self._append(begin)
+        await self._append(*step.split(self.lease.key))  # it has no outcome yet
 
     async def note(self, batch: str, facts: Mapping[str, str]) -> None:
         """Write facts about a batch."""
@@ -301,14 +278,15 @@ class _StoredMap:
         found = sorted((step for step in self._steps.values() if step.ended is None), key=lambda step: step.step)
         return {step.call: (json.loads(step.arguments or "[]"), json.loads(step.outcome or "{}")) for step in found}
 
-    def _end_of(self, step: Step) -> StepEnded:
+    def _end_of(self, step: Step) -> Record:
         step.ended = time.time()
         return self._outcome_of(step)
 
-    def _outcome_of(self, step: Step) -> StepEnded:
-        outcome = step.outcome or "{}"
-        check = step_digest(self.run, step.step, step.call, step.name, step.input, step.arguments, outcome)
-        return StepEnded(step.step, step.call, outcome, step.ended, self.run, self.lease.key, check)
+    def _outcome_of(self, step: Step) -> Record:
+        step.outcome = step.outcome or "{}"
+        step.digest = step.compute_digest()
+        _, ended = step.split(self.lease.key)
+        return ended
 
-    async def _append(self, record: Record) -> None:
-        await run_in_thread(partial(self.store.append, [record], self.lease))
+    async def _append(self, *records: Record) -> None:
+        await run_in_thread(partial(self.store.append, records, self.lease))

@@ -411,8 +411,12 @@ class Step:
     @property
     def is_sound(self) -> bool:
         """Whether the step is as it was written."""
+        return self.digest is None or self.digest == self.compute_digest()
+
+    def compute_digest(self) -> int:
+        """Return the digest of the step as it is now."""
         values = self.name, self.input, self.arguments, self.outcome
-        return self.digest is None or self.digest == step_digest(self.run, self.step, self.call, *values)
+        return step_digest(self.run, self.step, self.call, *values)
 
     def split(self, conversation: int = 0) -> Iterator[Record]:
         """Yield the records that write the step: its begin, and its end if it has one."""
