@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mappi
 from contextlib import aclosing, closing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Literal, Unpack, cast
+from typing import Any, Generic, Literal, NoReturn, Unpack, cast
 
 from typing_extensions import TypeVar
 
@@ -20,8 +20,8 @@ from ..core.lazy_names import display_with
 from ..core.masking import mask
 from ..core.messages import USER, Label, Message, delimit_data
 from ..core.parts import Query
-from ..engine.model import Delta, Model, Reply, Request
-from ..engine.result import Result, RunFinished
+from ..engine.model import Model, Request
+from ..engine.result import Result
 from ..policies.answer_checks import Check
 from ..policies.limits import DEFAULT_LIMITS, NO_LIMITS, UNSET, Limits
 from ..policies.pending import Decide
@@ -40,6 +40,7 @@ from ..tools.settings import RepairMode
 from ..tools.toolset import Toolset, name_toolset_tools, split_toolsets
 from ..views.frames import Frame, draw_frames
 from ..views.history import print_lines, render_messages
+from ..views.log import log_event
 from . import batch
 from .backends import (
     Backends,
@@ -67,7 +68,7 @@ from .options import (
     resume_request,
 )
 from .pipeline import split_tools
-from .runner import AsyncEventStream, EventStream, afinish_run, astream_run, finish_run, stream_run
+from .runner import AsyncEventStream, EventStream, afinish_run, areach_result, astream_run, finish_run, stream_run
 from .spec import (
     AgentSpec,
     Description,
@@ -79,8 +80,8 @@ from .spec import (
     ToolThread,
     add_tools,
     check_extensions,
+    check_functions,
     join_limits,
-    list_listeners,
     list_policies,
     take_flat_limits,
 )
@@ -247,7 +248,7 @@ class JsonAgent(Generic[T]):
             model=model if is_model_selector(model) else check_model(model),
             description=description,
             deps=deps,
-            listeners=list_listeners(listeners),
+            listeners=(log_event, *check_functions("listeners", listeners)),
             journal=resolve_journal(journal, journal_errors),
             handoffs=agents,
             text_ends=answer is str,
@@ -475,18 +476,13 @@ def make_agent_tool(current: Callable[[], AgentSpec], name: str, description: st
 
 async def _run_as_tool(spec: AgentSpec, request: RunRequest, query: str) -> Any:
     """Return the answer of a run that is a tool call; raise `ToolError` if it has none."""
-    result: Result[Any] | None = None
     try:
-        async with aclosing(astream_run(spec, request, read_user_query(query))) as events:
-            async for event in events:
-                if isinstance(event, RunFinished):
-                    result = event.result
+        result = await areach_result(spec, request, read_user_query(query))
     except Paused as error:
         raise error if isinstance(error, InnerPaused) else ToolError(NO_PERSON) from None
     except RunError as error:
         partial = f" It had come this far: {error.partial}" if error.partial else ""
         raise ToolError(f"{request.tool} came to no answer. {type(error).__name__}: {error}{partial}") from error
-    assert result is not None  # a run that does not raise ends with RunFinished
     return result.answer
 
 
@@ -498,11 +494,10 @@ class _NoModel:
 
     name = "program"
 
-    def ask(self, _: Request) -> Generator[Delta | Reply, None, None]:
+    def ask(self, _: Request) -> NoReturn:
         raise ModelError("a program asks no model")
 
-    def aask(self, _: Request) -> AsyncGenerator[Delta | Reply, None]:
-        raise ModelError("a program asks no model")
+    aask = ask
 
 
 async def run_program(

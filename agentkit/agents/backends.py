@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NoReturn
 
 from ..core.errors import DefinitionError, ModelError, suggest
@@ -186,10 +185,6 @@ class Backends:
         is_new = notice not in self._notices
         self._notices.add(notice)
         return self.backend(named, first), notice if is_new else ""
-
-    def list_fallbacks(self, first: str | Model | None) -> list[Model]:
-        """Return the backends of the fallback models, in their order."""
-        return list(map(partial(self.backend, first=first), self.fallbacks))
 
     def backend(self, model: str | Model | None, first: str | Model | None = None) -> Model:
         """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""

@@ -14,13 +14,13 @@ from ..core.background import check_event_loop, iterate_blocking, run_coroutine,
 from ..core.errors import DefinitionError, InnerPaused, RunError
 from ..core.lazy_names import open_door
 from ..core.parts import Query
-from ..engine.result import Result, RunFinished
+from ..engine.result import Result
 from ..sessions.session import Session
 from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
 from .map_batches import Batch, map_in_batches
 from .options import RunRequest, UserQuery, check_names, read_user_query
-from .runner import astream_run
+from .runner import areach_result
 from .spec import Agent, AgentSpec
 
 T = TypeVar("T")
@@ -236,15 +236,11 @@ async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
 async def _finish(spec: AgentSpec, request: RunRequest, query: UserQuery | None) -> Result[Any] | BaseException:
     """Return the outcome of a run; an interrupt is returned too, because asyncio would stop the loop with it."""
     try:
-        async with aclosing(astream_run(spec, request, query)) as events:
-            async for event in events:
-                if isinstance(event, RunFinished):
-                    return event.result
+        return await areach_result(spec, request, query)
     except asyncio.CancelledError:
         raise
     except BaseException as error:
         return error
-    return RunError("cancelled: the run was stopped")
 
 
 async def _iterate(items: Iterable[E] | AsyncIterable[E]) -> AsyncGenerator[E, None]:

@@ -116,7 +116,7 @@ class InnerRun:
         if writer is not None and session.journaled is None:
             journal = writer.conversation.journal
             written = set() if self.request.outer is None else {*session.cut.texts}  # the enclosing run writes those
-            session.journaled = JournaledConversation(journal, origin=_origin(writer, self.key), cut=written)
+            session.journaled = JournaledConversation(journal, origin=f"{writer.run}/{self.key}", cut=written)
         if found is not None and found.messages:
             self._continue(answers=self.inputs.take_inner(self.key, session.pending))
 
@@ -182,12 +182,8 @@ def _resume(writer: JournalWriter, key: str) -> Session | None:
     except JournalError as error:
         raise InnerPaused(str(error)) from error
     if session.journaled is not None:
-        session.journaled.origin = _origin(writer, key)
+        session.journaled.origin = f"{writer.run}/{key}"
     return session
-
-
-def _origin(writer: JournalWriter, key: str) -> str:
-    return f"{writer.run}/{key}"
 
 
 _claims = threading.Lock()

@@ -50,7 +50,7 @@ from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
 from .handoffs import hand_over, list_handoff_names
 from .options import RunRequest
 from .run_state import Run
-from .spec import INSTRUCTION, AgentSpec, OpenedExtension, ToolSelector, list_policies
+from .spec import INSTRUCTION, AgentSpec, OpenedExtension, ToolSelector, list_policies, opens
 
 _limit_tool_time = cache(limit_tool_time)
 _DETECT_LOOPS = detect_loops()
@@ -68,7 +68,6 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     """Return the flow of one agent's part of a run; its requests go to `backend`."""
     run.partial_answer = PartialAnswerReader(spec.tools.answer) if request.stream and spec.tools.answer else None
     session = request.session
-    stream = request.stream
     replay = request.replay
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
@@ -77,10 +76,9 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
         context = make_context(spec, run, request, backend, said, lambda: spec.tools)
     else:
         context = make_context(spec, run, request, backend, said)
-        steps = StepTools(spec.tools, spec.select, spec.toolsets, context)
+        steps = StepTools(spec, context)
         context = replace(context, tools=lambda: steps.last)
         tools = steps.select
-    ends = spec.text_ends
     loop = agent_loop(
         backend,
         tools,
@@ -88,14 +86,14 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
         context,
         begun=session.begun,
         known_ids=session.call_ids(),
-        text_ends=ends,
-        stream=stream,
+        text_ends=spec.text_ends,
+        stream=request.stream,
     )
     policies = policies_of_run(spec, run, session, context, recorded)
     if request.is_dry:
         policies = (dry_run(list_handoff_names(spec.handoffs)), *policies)
     flow = apply_policies(loop, policies)
-    to_open = [*spec.toolsets, *(OpenedExtension(one.name, one, context) for one in spec.to_open)]
+    to_open = [*spec.toolsets, *(OpenedExtension(one.name, one, context) for one in spec.extensions if opens(one))]
     return _open_before(flow, to_open, run.toolsets) if to_open else flow
 
 
@@ -118,17 +116,14 @@ def make_context(
         tools: Returns the tools of the current step.
     """
     session = request.session
-    said = session.inbox if inbox is None else inbox
-    usage = partial(getattr, run, "usage")
-    state = session.session_state
     return RunContext(
         spec.deps,
         run.state,
-        usage,
+        partial(getattr, run, "usage"),
         stream=request.stream,
-        inbox=said,
+        inbox=session.inbox if inbox is None else inbox,
         model=backend,
-        session_state=state,
+        session_state=session.session_state,
         run_program=partial(spec.run_program, spec, session),
         messages=run.history,
         tools=tools,
@@ -173,6 +168,7 @@ def policies_of_run(
     settings = spec.settings
     limits = settings.limits
     backends = spec.backends
+    fallbacks = backends.fallbacks
     inputs = session.inputs
     hiding: tuple[Policy, ...] = ()
     if settings.untrusted == "hidden":
@@ -209,7 +205,7 @@ def policies_of_run(
         run_text_calls(context),
         *([_TOOL_MODES["text"]] if settings.tool_mode == "text" else []),
         *_CHECK_REPLIES,
-        *([fallback(backends.list_fallbacks(spec.fixed_model))] if backends.fallbacks else []),
+        *([fallback([backends.backend(model, spec.fixed_model) for model in fallbacks])] if fallbacks else []),
         # outside of the fallback: the model that is asked decides about its tool mode
         *([_TOOL_MODES[settings.tool_mode]] if settings.tool_mode != "text" else []),
         *_send_requests(settings.retries, settings.max_concurrency, settings.requests_per_minute),
@@ -265,7 +261,7 @@ def _list_extensions(spec: AgentSpec) -> Iterator[Extension]:
         extension for extension in given if not (isinstance(extension, ContextWindow) or extension.sees_sent_requests)
     )
     may_be_many = spec.select is not None or spec.toolsets or len(spec.tools) > SOME_TOOLS
-    if may_be_many and not spec.has_search:
+    if may_be_many and not any(isinstance(extension, ToolSearch) for extension in spec.extensions):
         yield _SEARCH
     window = next((extension for extension in given if isinstance(extension, ContextWindow)), _WINDOW)
     yield window.within(most) if (most := spec.settings.limits.context_tokens) else window
@@ -275,28 +271,21 @@ def _list_extensions(spec: AgentSpec) -> Iterator[Extension]:
 class StepTools:
     """The tools of a run, step by step: those of the agent, those that its function selects, those of its toolsets."""
 
-    def __init__(
-        self,
-        tools: ToolRegistry,
-        select: ToolSelector | None,
-        toolsets: Sequence[Toolset],
-        context: RunContext[Any],
-    ) -> None:
-        self._own = tools
-        self._select = select
-        self._toolsets = toolsets
+    def __init__(self, spec: AgentSpec, context: RunContext[Any]) -> None:
+        self._spec = spec
         self._context = context
-        self.last = tools
+        self.last = spec.tools
         self._selected: list[Any] = []
         self._listed: list[JsonTool[..., Any]] = []
 
     def select(self) -> ToolRegistry:
         """Return the tools of the next step; the same tools keep their registry and its schemas."""
-        selected = self._call_selector(self._select) if self._select is not None else []
-        listed = [tool for toolset in self._toolsets for tool in toolset.list_tools()]
+        spec = self._spec
+        selected = self._call_selector(spec.select) if spec.select is not None else []
+        listed = [tool for toolset in spec.toolsets for tool in toolset.list_tools()]
         if selected != self._selected or listed != self._listed:
-            own = self._own.merged(selected)
-            self.last = own.merged(name_toolset_tools(self._toolsets, own)) if listed else own
+            own = spec.tools.merged(selected)
+            self.last = own.merged(name_toolset_tools(spec.toolsets, own)) if listed else own
             self.last.check_injected(self._context)
             self._selected = selected
             self._listed = listed

@@ -245,12 +245,19 @@ def finish_run(spec: AgentSpec, request: RunRequest, query: UserQuery | None = N
 
 async def afinish_run(spec: AgentSpec, request: RunRequest, query: UserQuery | None = None) -> Result[Any]:
     """Run an agent on the running event loop and return its result."""
-    last: Event | None = None
     with _cell() as show:
-        async with aclosing(astream_run(spec, request, query)) as happening:
-            async for last in happening:
-                if show is not None:
-                    show(last)
+        return await areach_result(spec, request, query, show)
+
+
+async def areach_result(
+    spec: AgentSpec, request: RunRequest, query: UserQuery | None, show: Listener | None = None
+) -> Result[Any]:
+    """Run an agent on the running event loop and return its result; `show` gets the events, outside of any cell."""
+    last: Event | None = None
+    async with aclosing(astream_run(spec, request, query)) as happening:
+        async for last in happening:
+            if show is not None:
+                show(last)
     return _result_of(last)
 
 

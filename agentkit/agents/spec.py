@@ -34,7 +34,6 @@ from ..core.masking import MaskedDict, mask, mask_exception, masked_repr
 from ..core.messages import Message
 from ..core.values import frozen
 from ..engine.model import Model
-from ..extensions.tool_search import ToolSearch
 from ..policies.answer_checks import Check, check_arity
 from ..policies.limits import FLAT_NAMES, NO_LIMITS, Limits
 from ..policies.pending import Decide
@@ -48,7 +47,6 @@ from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import Toolset, split_toolsets
-from ..views.log import log_event
 from .backends import Backends, check_model, is_model_selector, preload
 from .instruments import Instrument
 
@@ -289,16 +287,6 @@ class AgentSpec:
         return model
 
     @cached_property
-    def has_search(self) -> bool:
-        """Whether an extension searches among the tools."""
-        return any(isinstance(extension, ToolSearch) for extension in self.extensions)
-
-    @cached_property
-    def to_open(self) -> Sequence[Extension]:
-        """The extensions that a run opens and closes."""
-        return [*filter(opens, self.extensions)]
-
-    @cached_property
     def instruction(self) -> str:
         """The system message without the texts of extensions, which follow it in a run, and of a function."""
         return self.own_instruction or f"{self.about.strip()}\n\n{INSTRUCTION}".strip()
@@ -328,10 +316,8 @@ class AgentSpec:
             return INSTRUCTION in text
         return text == self.instruction if fixed is None else text.startswith(fixed)
 
-    def choose_model(self, context: RunContext[Any], chosen: str = "") -> "AgentSpec":
+    def choose_model(self, context: RunContext[Any], chosen: str) -> "AgentSpec":
         """Return the specification with the model of a run: that of its function, or the one `chosen` before."""
-        if not self.selects_model:
-            return self
         model = chosen or _call_with_run("model", cast(ModelSelector, self.model), context)
         if model is None or is_model_selector(model):
             raise _selector_error("model", self.model, "the name of a model or a model object", model)
@@ -527,11 +513,6 @@ def take_flat_limits(options: dict[str, Any], *, warns: Callable[[str], None] | 
     if flat.get("request_timeout", 0) is None:
         del flat["request_timeout"]  # it was the time of the backend
     return flat
-
-
-def list_listeners(given: Any) -> tuple[Any, ...]:
-    """Return the listeners of an agent: the log, and those given."""
-    return (log_event, *check_functions("listeners", given))
 
 
 def check_values(**values: Any) -> None:
