@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import count
-from types import TracebackType
 from typing import Any, TypeVar
 
 from .. import JsonAgent, Result, RunError
@@ -30,7 +29,7 @@ from .database import (
     queue_of,
     refuse_pickle,
 )
-from .handle import AWAY_SECONDS, STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
+from .handle import AWAY_SECONDS, STATES, STATUS_SECONDS, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
 from .queue_tables import (
     APPLICATION_NAME,
     CONTINUED,
@@ -207,7 +206,7 @@ class Client:
                 failure = queue_error(self._database.store, error)
                 if not is_unreachable(failure) or time.monotonic() > end:
                     raise failure from error
-            time.sleep(SECONDS)
+            time.sleep(STATUS_SECONDS)
 
     def schedule(
         self,
@@ -246,12 +245,11 @@ class Client:
         if not VALID_RUN_ID.fullmatch(run_of_schedule(f"{name}-2000-01-01T00:00:00+00:00")):
             raise RunError(f"schedule {name!r:.90}: no run can have its name. Use at most 74 characters of ASCII")
         work = QueuedRun(agent, "scheduled", query, session, attempts)
-        context = {"work": work.encode(), "options": _options(work, priority, key)}
         schedule = {
             "schedule_name": name,
             "workflow_name": SCHEDULED,
             "schedule": cron,
-            "context": context,
+            "context": {"work": work.encode(), "options": _options(work, priority, key)},
             "cron_timezone": timezone,
         }
         try:
@@ -267,8 +265,7 @@ class Client:
 
     def schedules(self) -> dict[str, str]:
         """Return the cron expressions of all schedules by name."""
-        listed = self._perform(self._dbos.list_schedules)
-        return {found["schedule_name"]: found["schedule"] for found in listed}
+        return {found["schedule_name"]: found["schedule"] for found in self._perform(self._dbos.list_schedules)}
 
     @property
     def journal(self) -> Journal:
@@ -316,9 +313,7 @@ class Client:
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -333,10 +328,6 @@ def _options(work: QueuedRun, priority: int, key: str) -> dict[str, Any]:
         "priority": priority,
         "queue_partition_key": key or NO_KEY,
     }
-
-
-SECONDS = 0.3
-"""Seconds between two looks for results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +391,7 @@ class Workers:
                     if status.state not in ("queued", "running"):
                         outcome = outcomes[places[status.id]] = await _outcome(client, agent, status)
                         progress(outcome)
-                await asyncio.sleep(SECONDS)
+                await asyncio.sleep(STATUS_SECONDS)
         except asyncio.CancelledError:
             is_cancelled.set()
             with contextlib.suppress(Exception):

@@ -33,6 +33,7 @@ DEFAULT_ATTEMPTS = 3
 DEFAULT_PRIORITY = 100
 NO_KEY = "-"
 """The partition of runs without a key."""
+MAX_INTEGER = (1 << 31) - 1
 MAX_DELAY = 1e9
 """Seconds, about 31 years: with more, no time of the database could hold the beginning of the run."""
 
@@ -43,10 +44,10 @@ def check_run_id(run: Any) -> None:
         raise RunError(f"id: {run!r:.120} is not the id of a run. Use 1 to 100 of a-z, A-Z, 0-9 and . _ : -")
 
 
-def check_integer(name: str, value: Any, most: int = (1 << 31) - 1) -> None:
-    """Raise `RunError` unless an argument is an integer from 1 to `most`."""
-    if not isinstance(value, int) or not 1 <= value <= most:
-        raise RunError(f"{name} must be an integer from 1 to {most}, got {value!r:.60}")
+def check_integer(name: str, value: Any) -> None:
+    """Raise `RunError` unless an argument is an integer above 0 that a column can hold."""
+    if not isinstance(value, int) or not 1 <= value <= MAX_INTEGER:
+        raise RunError(f"{name} must be an integer from 1 to {MAX_INTEGER}, got {value!r:.60}")
 
 
 def check_queue_text(name: str, text: Any) -> None:
@@ -357,15 +358,12 @@ class WorkerTables:
 
     def beats(self) -> list[tuple[str, int, int]]:
         """Return the workers, their last signs of life, and the milliseconds since they could show one."""
-        rows = self._store.read(f"SELECT worker, beat, {self._now} - {self._seen} FROM worker_beats")
-        return [(worker, beat, milliseconds) for worker, beat, milliseconds in rows]
+        return self._store.read(f"SELECT worker, beat, {self._now} - {self._seen} FROM worker_beats")
 
     def attempts(self, workflow: str) -> list[tuple[str, float]]:
         """Return the workers and the times of the attempts; a time is negative if the run did not cause the failure."""
-        rows = self._store.read(
-            "SELECT worker, begun FROM run_attempts WHERE workflow = ? ORDER BY abs(begun)", workflow
-        )
-        return [(worker, begun) for worker, begun in rows]
+        sql = "SELECT worker, begun FROM run_attempts WHERE workflow = ? ORDER BY abs(begun)"
+        return self._store.read(sql, workflow)
 
     def add_attempt(self, workflow: str, worker: str, begun: float) -> None:
         """Add an attempt."""
@@ -379,7 +377,7 @@ class WorkerTables:
     def read_events(self, run: str, after: int) -> list[tuple[int, str]]:
         """Return the numbers and texts of the batches of events of a run."""
         sql = "SELECT number, body FROM run_events WHERE run = ? AND number > ? ORDER BY number"
-        return [(number, body) for number, body in self._store.read(sql, run, after)]
+        return self._store.read(sql, run, after)
 
     def last_event(self, run: str) -> int:
         """Return the number of the last batch of events of a run."""

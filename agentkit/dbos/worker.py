@@ -175,8 +175,7 @@ class Execution:
 
     def _has_open_call(self, run: str, since: float) -> bool:
         """Return whether a call that began in the attempt since that time has no outcome."""
-        calls = list_calls(self._database.store, run)
-        return any(call.ended is None and call.begun >= since for call in calls)
+        return any(call.ended is None and call.begun >= since for call in list_calls(self._database.store, run))
 
     async def _end(self, outcome: Mapping[str, Any], work: QueuedRun, changes: Sequence[str] = ()) -> dict[str, Any]:
         """Return the outcome with the calls in doubt, and with how the agent differs from the one that began."""
@@ -230,7 +229,9 @@ class Execution:
                 try:
                     read_answers(answers, waiting)
                 except (RunError, DefinitionError) as error:
-                    raise _paused_still(session, error) from error
+                    still = Paused(f"{error} The run waits for another one.")
+                    still.pending = waiting
+                    raise still from error
                 try:
                     return await agent.arun(
                         query,
@@ -260,14 +261,6 @@ class Execution:
         session.journaled = session.journaled or JournaledConversation(journal)
         session.journaled.next_run = work.run
         return session, []
-
-
-def _paused_still(session: Session, error: Exception) -> Paused:
-    """Return the pause of a run that got a wrong decision or answer."""
-    pause = Paused(f"{error} The run waits for another one.")
-    pause.session = session
-    pause.pending = tuple(session.pending)
-    return pause
 
 
 def calls_of_run(store: Store, run: str) -> list[tuple[float, float]]:
