@@ -31,6 +31,7 @@ from ..records import (
     ConversationTagged,
     ConversationTitled,
     MessageWritten,
+    Record,
     RunBegun,
     RunEntry,
     StateWritten,
@@ -470,10 +471,9 @@ def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
     Raises:
         ConversationBusy: It is in progress, or is queued for workers.
     """
-    where = f"run {run_id}"
-    with opened_store(store, must_exist=True) as opened, reading(opened, where), _opened_clean_ups(opened) as beside:
-        _delete_run(opened, find_entry(opened, run_id), beside)
-        opened.compact()
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"run {run_id}"):
+        run = find_entry(opened, run_id)
+        _delete_runs(opened, run.conversation, RunFilter(ids=[run.id]), f"run {run.id}")
 
 
 def delete_conversation(key: int, *, store: Place = DEFAULT_PATH) -> None:
@@ -482,10 +482,8 @@ def delete_conversation(key: int, *, store: Place = DEFAULT_PATH) -> None:
     Raises:
         ConversationBusy: One of the runs is in progress, or is queued for workers.
     """
-    where = f"conversation {key}"
-    with opened_store(store, must_exist=True) as opened, reading(opened, where), _opened_clean_ups(opened) as beside:
-        _delete_runs(opened, key, RunFilter(conversations=[key]), "the conversation", beside)
-        opened.compact()
+    with opened_store(store, must_exist=True) as opened, reading(opened, f"conversation {key}"):
+        _delete_runs(opened, key, RunFilter(conversations=[key]), "the conversation")
 
 
 def rename_conversation(key: int, title: str, *, store: Place = DEFAULT_PATH) -> None:
@@ -502,9 +500,7 @@ def rename_conversation(key: int, title: str, *, store: Place = DEFAULT_PATH) ->
         raise DefinitionError(
             f"title: expected a printable text of at most {TITLE_CHARS} characters, got {title!r:.80}"
         )
-    with opened_store(store, must_exist=True) as opened, reading(opened, f"conversation {key}"):
-        _check_conversation(opened, key)
-        opened.append([ConversationTitled(text, key)])
+    _append_to_conversation(key, ConversationTitled(text, key), store)
 
 
 TITLE_CHARS = 200
@@ -517,15 +513,14 @@ def tag_conversation(key: int, *tags: str, store: Place = DEFAULT_PATH) -> None:
         DefinitionError: A tag is no word of at most 40 characters.
         JournalError: The journal has no such conversation.
     """
-    text = check_tags(tags)
+    _append_to_conversation(key, ConversationTagged(check_tags(tags), key), store)
+
+
+def _append_to_conversation(key: int, record: Record, store: Place) -> None:
     with opened_store(store, must_exist=True) as opened, reading(opened, f"conversation {key}"):
-        _check_conversation(opened, key)
-        opened.append([ConversationTagged(text, key)])
-
-
-def _check_conversation(store: Store, key: int) -> None:
-    if not (store.runs(RunFilter(conversations=[key], limit=1)) or key in store.names().values()):
-        raise JournalError(f"there is no conversation {key} in {store.named}")
+        if not (opened.runs(RunFilter(conversations=[key], limit=1)) or key in opened.names().values()):
+            raise JournalError(f"there is no conversation {key} in {opened.named}")
+        opened.append([record])
 
 
 def find(words: str, *, tag: str = "", limit: int = 20, store: Place = DEFAULT_PATH) -> list[FoundConversation]:
@@ -657,22 +652,20 @@ def _delete_idle(store: Store, ids: Sequence[str], end: float, beside: Sequence[
         return len(found)
 
 
-def _delete_run(store: Store, run: RunEntry, beside: Sequence[CleanUp]) -> None:
-    _delete_runs(store, run.conversation, RunFilter(ids=[run.id]), f"run {run.id}", beside)
-
-
-def _delete_runs(store: Store, key: int, wanted: RunFilter, what: str, beside: Sequence[CleanUp]) -> None:
-    lease = store.take(key, what)
-    try:
-        found = store.runs(wanted)
-        for run in found:
-            if not all(door.empty(run.id) for door in beside):
-                raise ConversationBusy(
-                    f"run {run.id} is queued for workers. Stop it first, or wait until it has ended."
-                )
-        store.remove([inner for run in found for inner in with_inner_runs(store, run)])
-    finally:
-        lease.release()
+def _delete_runs(store: Store, key: int, wanted: RunFilter, what: str) -> None:
+    with _opened_clean_ups(store) as beside:
+        lease = store.take(key, what)
+        try:
+            found = store.runs(wanted)
+            for run in found:
+                if not all(door.empty(run.id) for door in beside):
+                    raise ConversationBusy(
+                        f"run {run.id} is queued for workers. Stop it first, or wait until it has ended."
+                    )
+            store.remove([inner for run in found for inner in with_inner_runs(store, run)])
+        finally:
+            lease.release()
+        store.compact()
 
 
 @frozen(slots=False)

@@ -133,7 +133,7 @@ def check_tags(tags: Sequence[str]) -> str:
     Raises:
         DefinitionError: One is no word.
     """
-    for tag in (tags,) if isinstance(tags, str) else tags:
+    for tag in tags:
         if not isinstance(tag, str) or not _TAG.fullmatch(tag):
             raise DefinitionError(f"tag {tag!r:.80}: expected up to 40 letters, digits and . : / - _, without spaces")
-    return " ".join(dict.fromkeys((tags,) if isinstance(tags, str) else tags))
+    return " ".join(dict.fromkeys(tags))
