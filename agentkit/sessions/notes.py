@@ -49,10 +49,8 @@ class SavedNote:
         origin = UNKNOWN
         if match := _HEAD.match(markdown):
             markdown = markdown[match.end() :]
-            try:
+            with suppress(ValueError, RecursionError):
                 origin = TRUSTED.join(Label.from_dict(json.loads(match[1])))
-            except (ValueError, RecursionError):
-                origin = UNKNOWN
         return cls(name, markdown.strip(), origin, changed)
 
 
@@ -158,9 +156,8 @@ class JournalNotes:
 
     def remove(self, name: str, owner: str = "") -> None:
         """Remove a note."""
-        of = _conversation_of(owner)
         with opened_store(self.place, must_exist=self.must_exist) as store:
-            store.append([TextStored(name, None, key) for key in store.names(of).values()])
+            store.append([TextStored(name, None, key) for key in store.names(_conversation_of(owner)).values()])
 
 
 def _conversation_of(owner: str) -> str:

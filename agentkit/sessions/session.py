@@ -356,9 +356,7 @@ class Session:
         self.inbox.clear()
         self._forget_pause()
 
-    def _begin(
-        self, instruction: str, query: Message | None, answers: Given, *, is_hiding: bool = False
-    ) -> list[Message]:
+    def _begin(self, instruction: str, query: Message | None, answers: Given, *, is_hiding: bool) -> list[Message]:
         """Prepare the messages for a run; return those that were added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
@@ -462,15 +460,12 @@ class Session:
     def from_dict(cls, saved: Mapping[str, Any]) -> Session:
         """Return the session that `as_dict` described; raise `RunError` for anything else."""
         try:
-            return cls._restore(validate_saved(saved))
+            data = validate_saved(saved)
+            unread = deque(user(entry) if isinstance(entry, str) else entry for entry in data["inbox"])  # older: texts
+            session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), unread)
+            session.inputs = PendingInputs.from_dict(data, cls.from_dict)
         except DAMAGE as error:
             raise RunError(f"the saved session is damaged: {error}. {REMEDY}") from error
-
-    @classmethod
-    def _restore(cls, data: SavedSession) -> Session:
-        unread = deque(user(entry) if isinstance(entry, str) else entry for entry in data["inbox"])  # older: texts
-        session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), unread)
-        session.inputs = PendingInputs.from_dict(data, cls.from_dict)
         session.handed = data["handed"]
         session.session_state = data.get("session_state", {})
         session.model = data.get("model", "")

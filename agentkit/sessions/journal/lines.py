@@ -223,16 +223,13 @@ class LinesStore(SharedStore):
             self._read_new()
             return self._lengths.get(conversation, 0)
 
-    def _read_bodies(self, conversation: int) -> list[str]:
-        return fold(self.records(conversation, kinds=(MessageWritten,))).conversation(conversation).bodies
-
     def search(self, words: Sequence[str], limit: int) -> list[SearchHit]:
         """Return the messages that have all words, those of the newest runs first; see `SearchStore.search`."""
         outer = (run.conversation for run in self.runs(RunFilter(is_inner=False)))
         hits = (
             SearchHit(key, place, body)
             for key in dict.fromkeys(outer)
-            for place, body in enumerate(self._read_bodies(key))
+            for place, body in enumerate(fold(self.records(key, kinds=(MessageWritten,))).conversation(key).bodies)
             if has_words(searchable_text(body), words)
         )
         return [*islice(hits, limit)]
@@ -368,8 +365,7 @@ class LinesStore(SharedStore):
             found = os.stat(self._path)
         except OSError:
             return False
-        own = os.fstat(self._file)
-        return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+        return os.path.samestat(found, os.fstat(self._file))
 
     def can_rest(self) -> bool:
         """Return whether the file may stay open without users."""
