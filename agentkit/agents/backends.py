@@ -124,24 +124,18 @@ class Backends:
         self._derived: dict[str, Backends] = {}
         self._notices: set[str] = set()
 
-    def with_options(self, options: dict[str, Any]) -> "Backends":
-        """Return backends with further options, which replace those of the same name; the last few are kept."""
-        if not options:
+    def with_options(self, options: dict[str, Any], timeout: float | None = UNSET) -> "Backends":
+        """Return backends with options, and a time for a reply, that replace those of before; the last few are kept."""
+        changed = options if timeout is UNSET else {**options, "timeout": timeout or math.inf}
+        if not changed:
             return self
-        key = repr(sorted(options.items()))
+        key = repr(sorted(changed.items()))
         if key not in self._derived:
             self._derived = dict([*self._derived.items()][1 - MAX_DERIVED :])
-            derived = self._derived[key] = Backends({**self.options, **options}, fallbacks=self.fallbacks)
+            derived = self._derived[key] = Backends({**self.options, **changed}, fallbacks=self.fallbacks)
             derived.for_run = frozenset(options)
             derived._notices = self._notices
         return self._derived[key]
-
-    def with_timeout(self, seconds: float | None) -> "Backends":
-        """Return backends with another time for a reply."""
-        for_run = self.for_run
-        derived = self.with_options({"timeout": seconds or math.inf})
-        derived.for_run = for_run
-        return derived
 
     def check_options(self, first: Any, names: Iterable[str]) -> None:
         """Check the options, the keywords of `JsonAgent` that are not among its parameters (`names`).
@@ -154,7 +148,7 @@ class Backends:
         if is_model_selector(first):
             served: list[Any] = ["a model that the run chooses"]
         else:
-            served = [resolve_model(model)[0] for model in (first, *self.fallbacks)]
+            served = [resolve_model(model) for model in (first, *self.fallbacks)]
         check_body(self.options)
         if "timeout" in self._given:
             check_timeout(self.options["timeout"], "timeout")
@@ -181,15 +175,16 @@ class Backends:
 
         `model` is the model of the run, or None; `first` is that of the agent.
         """
-        named, notice = resolve_model(None if model is None else check_model(model), first)
+        named = find_model(check_model(model), first)
+        notice = "" if named else NO_MODEL
         is_new = notice not in self._notices
         self._notices.add(notice)
         return self.backend(named, first), notice if is_new else ""
 
     def backend(self, model: str | Model | None, first: str | Model | None = None) -> Model:
         """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""
-        (model, _) = resolve_model(model)
-        (first, _) = resolve_model(first)
+        model = resolve_model(model)
+        first = resolve_model(first)
         if self.for_run and (not isinstance(model, str) or model == OFFLINE):
             name = "the offline model" if isinstance(model, str) else f"the model {model.name!r}, an object,"
             names = ", ".join(sorted(self.for_run))
@@ -239,12 +234,14 @@ def _explain_unknown(option: str, names: Iterable[str]) -> str:
     return suggest(option, [*names, *REQUEST_PARAMETERS], then=own, likeness=MIN_OPTION_LIKENESS)
 
 
-def resolve_model(*models: str | Model | None) -> tuple[str | Model, str]:
-    """Return the first model that is given, else the environment's, else the embedded one; and a notice about it."""
-    for model in (*models, os.environ.get(MODEL_VARIABLE)):
-        if model:
-            return model, ""
-    return OFFLINE, NO_MODEL
+def find_model(*models: str | Model | None) -> str | Model | None:
+    """Return the first model that is given, else the environment's, if there is one."""
+    return next((model for model in (*models, os.environ.get(MODEL_VARIABLE)) if model), None)
+
+
+def resolve_model(model: str | Model | None) -> str | Model:
+    """Return the model, else the environment's, else the embedded one."""
+    return find_model(model) or OFFLINE
 
 
 def list_models(models: str | Model | Sequence[str | Model]) -> tuple[str | Model, ...]:
@@ -272,7 +269,7 @@ def preload(model: Any) -> None:
 
 def load_in_background(model: str | Model | None, begin: Callable[[], None] = begin_import) -> None:
     """Start to import the backend of `model` in a thread, with `begin` for models that litellm serves."""
-    named, _ = resolve_model(model)
+    named = resolve_model(model)
     if isinstance(named, str) and named != OFFLINE and not _is_local(named):
         begin()
 

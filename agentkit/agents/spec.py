@@ -35,7 +35,7 @@ from ..core.messages import Message
 from ..core.values import frozen
 from ..engine.model import Model
 from ..policies.answer_checks import Check, check_arity
-from ..policies.limits import FLAT_NAMES, NO_LIMITS, Limits
+from ..policies.limits import FLAT_NAMES, NO_LIMITS, UNSET, Limits
 from ..policies.pending import Decide
 from ..policies.questions import Respondents
 from ..policies.quota import Account, Accounts, Quota, QuotaStore, check_owner
@@ -402,9 +402,8 @@ class AgentSpec:
         limits = join_limits(self.settings.limits, options.pop("limits", Limits()), take_flat_limits(options))
         quota = options.pop("quota", self.settings.quota)
         own = replace(self.settings, limits=limits, policies=policies, quota=quota)
-        backends = self.backends.with_options(options)
-        if limits.request_seconds != self.settings.limits.request_seconds:
-            backends = backends.with_timeout(limits.request_seconds)
+        same_time = limits.request_seconds == self.settings.limits.request_seconds
+        backends = self.backends.with_options(options, UNSET if same_time else limits.request_seconds)
         return replace(self, deps=deps, listeners=listeners, settings=own, backends=backends)
 
 
