@@ -552,8 +552,8 @@ async def extract_value(spec: AgentSpec, kind: Any, question: str, text: str, ru
     settings = replace(spec.settings, untrusted="values", checks=(), policies=(), limits=limits)
     tools = ToolRegistry(answer=make_answer_tool(kind))
     reader = spec.alone(tools=tools, settings=settings, own_instruction=READER_INSTRUCTION)
-    ask_reader = make_agent_tool(lambda: reader, "extract_value", "Answers a question.").function
-    return await ask_reader(f"{question}\n\n{delimit_data(text, 'a tool')}", run)
+    request = RunRequest(Session(), stream=run.stream, tool="extract_value")
+    return await _run_as_tool(reader, request, f"{question}\n\n{delimit_data(text, 'a tool')}")
 
 
 def stream_frames(

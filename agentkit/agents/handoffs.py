@@ -14,8 +14,7 @@ from ..core.values import frozen
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
 from ..schemas.signature import check_name
-from ..sessions.journal.maintenance import HANDOFF_PREFIX
-from ..sessions.journal.maintenance import TRANSFER_PREFIX as PREFIX
+from ..sessions.journal.maintenance import HANDOFF_PREFIX, TRANSFER_PREFIX
 from ..sessions.session import Session
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -41,7 +40,7 @@ def check_handoffs(handoffs: Mapping[str, Any] | None) -> dict[str, Any]:
         text = 'agents by name, handoffs={"clerk": clerk}, or functions that return them'
         raise DefinitionError(f"handoffs must be {text}; got {handoffs!r:.80}")
     for name in agents:
-        check_name(name, "handoffs={{{!r}: ...}}", PREFIX)
+        check_name(name, "handoffs={{{!r}: ...}}", TRANSFER_PREFIX)
     return dict(agents)
 
 
@@ -66,12 +65,12 @@ def _handoff_tool(name: str, description: str) -> JsonTool[..., Any]:
         return HandOff(name, reason)
 
     text = f"Hand the whole conversation over to {name}, who answers from then on.\n\n{description.strip()}"
-    return JsonTool(transfer, name=f"{PREFIX}{name}", description=text.strip(), effect="read").offered()
+    return JsonTool(transfer, name=f"{TRANSFER_PREFIX}{name}", description=text.strip(), effect="read").offered()
 
 
 def list_handoff_names(handoffs: Iterable[str]) -> set[str]:
     """Return the names of the tools that hand over to these agents."""
-    return {f"{PREFIX}{name}" for name in handoffs}
+    return {f"{TRANSFER_PREFIX}{name}" for name in handoffs}
 
 
 def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:

@@ -144,7 +144,7 @@ async def map_in_batches(
         try:
             outcomes = await asyncio.gather(*tasks)
         except _Interrupted as error:
-            raise error.cause from None
+            raise error.args[0] from None
         finally:
             for task in tasks:
                 task.cancel()
@@ -160,11 +160,7 @@ async def map_in_batches(
 
 
 class _Interrupted(Exception):
-    """A run was interrupted, which ends the others."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__()
-        self.cause = cause
+    """A run was interrupted, by the argument, which ends the others."""
 
 
 def _without_rates(spec: AgentSpec) -> AgentSpec:

@@ -56,7 +56,6 @@ _limit_tool_time = cache(limit_tool_time)
 _DETECT_LOOPS = detect_loops()
 _SEARCH = ToolSearch()
 _WINDOW = ContextWindow()
-_DEFAULTS = (_SEARCH, _WINDOW)
 """The extensions of agents without others of their kind."""
 _CHECK_REPLIES = (retry_incomplete_replies(), raise_refusals())
 _RETRY_ECHOES = retry_echoes((INSTRUCTION, PROTOCOL, SCHEMA_PROTOCOL))
@@ -180,11 +179,7 @@ def policies_of_run(
         hiding = (hide(run.history, session.cut, extract, context),)
     return (
         *(policy for policy in settings.policies if not isinstance(policy, Extension)),
-        *(
-            policy
-            for extension in _list_extensions(spec)
-            for policy in (extension.policies if extension in _DEFAULTS else partial(list_policies, extension))(context)
-        ),
+        *(policy for extension in _list_extensions(spec) for policy in list_policies(extension, context)),
         truncate_results(session.cut, limits.result_chars, context),
         *hiding,
         # after the truncation: the delimiters enclose what is shown

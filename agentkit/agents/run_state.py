@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from typing_extensions import TypeVar
-
 from ..core.errors import LimitExceeded, Paused, RunError, RunStopped
 from ..core.flow import Event, Listener
 from ..core.messages import Message, Usage, text_of
@@ -99,9 +97,6 @@ def _wrap(like: SubRun, event: Event) -> SubRun:
     """Return `event` at the place of the event in `like`."""
     inner = _wrap(like.event, event) if isinstance(like.event, SubRun) else event
     return replace(like, event=inner)
-
-
-T = TypeVar("T", default=str)
 
 
 @dataclass
@@ -238,7 +233,7 @@ class Run:
             for listener in reversed(self.listeners):
                 stack.callback(listener, ended)
 
-    def _result(self, answer: T, stopped: str, error: str = "") -> Result[T]:
+    def _result(self, answer: Any, stopped: str, error: str = "") -> Result[Any]:
         if self.budgets:
             limits = self.budgets[0].limits.given
             self.trace.limits = {name: limits[name] for name in LIMIT_NAMES if limits[name] is not None}
