@@ -172,8 +172,6 @@ INSERT_CONVERSATION = "INSERT INTO conversations (id, name) VALUES (?, ?) ON CON
 NAME_CONVERSATION = (
     "INSERT INTO conversations (id, name) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name"
 )
-TITLE_CONVERSATION = "UPDATE conversations SET title = ? WHERE id = ?"
-TAG_CONVERSATION = "UPDATE conversations SET tags = ? WHERE id = ?"
 RELEASE_NAME = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
 INSERT_RUN = """
 INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin)
@@ -182,12 +180,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, 'open', ?) ON CONFLICT DO NOTHING
 SUPERSEDE_RUNS = "UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished' AND id != ?"
 END_STEP = "UPDATE steps SET ended = ?, outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
 REPLACE_OUTCOME = "UPDATE steps SET outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
-DELETE_STEP = "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?"
-REOPEN_RUN = "UPDATE runs SET status = 'open', ended = NULL WHERE id = ?"
 END_RUN = "UPDATE runs SET status = ?, ended = ?, outcome = ?, last = ? WHERE id = ?"
-UPDATE_STATE = "UPDATE conversations SET state = ? WHERE id = ?"
-DELETE_MESSAGES = "DELETE FROM messages WHERE conversation = ? AND place >= ?"
-DELETE_CUT = "DELETE FROM cut WHERE conversation = ? AND key = ?"
 TAKE_LEASE = f"{insert('leases', replace=True)} WHERE leases.token = ? AND leases.owner = ?"
 """Takes the lease of a conversation that has none, or the one that was read before."""
 WRITE_SPENDING = insert("spending", replace=True)
@@ -208,7 +201,6 @@ END_SPENDING = (
     "DELETE FROM spending WHERE account = ? AND run = ?",
 )
 """Adds what a run has spent to the row of those that have ended; a second time nothing is done."""
-RELEASE_HELD = "UPDATE spending SET held = 0 WHERE account = ? AND process = ?"
 END_LEASE = "DELETE FROM leases WHERE conversation = ? AND token = ?"
 
 
@@ -240,23 +232,23 @@ def statements_of(record: Record) -> Sequence[Statement]:
             place, body, key, check = record
             return ((INSERT_MESSAGE, (key, place, body, digest(place, body) if check is None else check)),)
         case StateWritten(body, key):
-            return ((UPDATE_STATE, (body, key)),)
+            return (("UPDATE conversations SET state = ? WHERE id = ?", (body, key)),)
         case ConversationCut(place, key):
-            return ((DELETE_MESSAGES, (key, place)),)
+            return (("DELETE FROM messages WHERE conversation = ? AND place >= ?", (key, place)),)
         case TextStored(name, None, key):
-            return ((DELETE_CUT, (key, name)),)
+            return (("DELETE FROM cut WHERE conversation = ? AND key = ?", (key, name)),)
         case TextStored(name, body, key, check):
             return ((INSERT_CUT, (key, name, body, check)),)
         case StepWithdrawn(step, call, run):
-            return ((DELETE_STEP, (run, step, call)),)
+            return (("DELETE FROM steps WHERE run = ? AND step = ? AND call = ?", (run, step, call)),)
         case ConversationNamed(name, key):
             return ((RELEASE_NAME, (name, key)), (NAME_CONVERSATION, (key, name)))
         case ConversationTitled(title, key):
-            return ((TITLE_CONVERSATION, (title or None, key)),)
+            return (("UPDATE conversations SET title = ? WHERE id = ?", (title or None, key)),)
         case ConversationTagged(tags, key):
-            return ((TAG_CONVERSATION, (tags or None, key)),)
+            return (("UPDATE conversations SET tags = ? WHERE id = ?", (tags or None, key)),)
         case RunReopened(run):
-            return ((REOPEN_RUN, (run,)),)
+            return (("UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (run,)),)
         case RunConcluded(status, outcome, ended, last, run):
             return ((END_RUN, (status, ended, outcome, last, run)),)
         case RunBegun():
@@ -498,7 +490,7 @@ class SqlStore(SharedStore):
         held = self.read("SELECT DISTINCT process FROM spending WHERE account = ? AND held > 0", account)
         for (process,) in held:
             if process != self._owner and not self._is_alive(process):
-                self.execute([(RELEASE_HELD, (account, process))])
+                self.execute([("UPDATE spending SET held = 0 WHERE account = ? AND process = ?", (account, process))])
 
     def take(self, conversation: int, what: str = "the conversation") -> Lease:
         """Take the lease of a conversation.
