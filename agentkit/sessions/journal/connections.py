@@ -7,10 +7,11 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import cast
 from weakref import WeakSet
 
-from .lines import LinesStore, has_lines
+from .lines import LINES_SUFFIX, LinesStore
 from .sqlite import SqliteStore
 from .store import Place, SharedStore, Store, Sync, absolute_place, is_url, without_scheme
 
@@ -126,7 +127,7 @@ def _connect(place: str | os.PathLike[str], sync: Sync, *, must_exist: bool) -> 
     if is_url(place):
         store: SharedStore = import_module(POSTGRES).PostgresStore(str(place), sync, must_exist=must_exist)
         return store
-    open_file = LinesStore if has_lines(place) else SqliteStore
+    open_file = LinesStore if Path(place).suffix == LINES_SUFFIX else SqliteStore
     return open_file(place, sync, must_exist=must_exist)
 
 

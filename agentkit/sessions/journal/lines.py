@@ -51,7 +51,6 @@ from .store import (
     JournalNotFound,
     Lease,
     OwnerFile,
-    Place,
     RunFilter,
     SharedStore,
     Sync,
@@ -67,6 +66,7 @@ if sys.platform != "win32":
 
 T = TypeVar("T")
 LINES_SUFFIX = ".jsonl"
+"""The end of the name of a file of lines."""
 LOCK_PAUSE = 0.002
 SQLITE_HEAD = b"SQLite format 3\0"
 HEAD_OF_ANY_VERSION = b'[{"kind":"record","version":'
@@ -78,11 +78,6 @@ RUN_KINDS = {KINDS[kind][0] for kind in (RunBegun, RunReopened, RunConcluded, St
 
 REMOVING = (StepWithdrawn, ConversationCut)
 """The records that remove others, without which these would be read."""
-
-
-def has_lines(place: Place) -> bool:
-    """Return whether the journal at a path is a file of lines, by the end of its name."""
-    return Path(str(place)).suffix == LINES_SUFFIX
 
 
 def _write_line(records: Iterable[Record]) -> bytes:
