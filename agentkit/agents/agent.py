@@ -420,10 +420,8 @@ class JsonAgent(Generic[T]):
     def _repr_html_(self) -> str:
         session = self.session
         usage = session.usage.as_dict()
-        model = self._model_name()
         show = display_with("agentkit.views.html:agent_view")
-        view: str = show(model, self.instruction, self.tools, session.messages, usage, session.pending)
-        return view
+        return str(show(self._model_name(), self.instruction, self.tools, session.messages, usage, session.pending))
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one."""
@@ -601,5 +599,4 @@ async def astream_frames(
 
 
 def _with_listener(how: RunOptions, listener: Listener) -> RunOptions:
-    given: Sequence[Listener] = how.get("listeners", ())
-    return {**how, "listeners": [*given, listener]}
+    return {**how, "listeners": [*how.get("listeners", ()), listener]}

@@ -146,8 +146,8 @@ class ReplayOptions(TypedDict, total=False):
     journal: JournalLocation
 
 
-_AGENT_OPTIONS = {option.name for option in fields(Settings)}
-_AGENT_OPTIONS |= {
+_AGENT_OPTIONS = {
+    *(option.name for option in fields(Settings)),
     "max_steps",
     "tools",
     "description",
