@@ -47,8 +47,7 @@ def nest(
         InnerPaused: The run paused, or its journal cannot be used now; the enclosing run has to pause.
     """
     parent = enclosing(ParentCall)
-    session = request.session
-    if query is None or parent is None or request.replay is not None or session._busy.locked():
+    if query is None or parent is None or request.replay is not None or request.session._busy.locked():
         yield request, query
         return
     inner = InnerRun.open(spec, request, query, parent)

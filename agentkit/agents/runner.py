@@ -491,8 +491,7 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run, query: str | None) 
                 stack.callback(setattr, conversation, "stored", None)
             else:
                 setup = _setup(spec, session)
-                opened = open_journal(session, conversation, query, run.model, setup)
-                writer = stack.enter_context(opened)
+                writer = stack.enter_context(open_journal(session, conversation, query, run.model, setup))
                 stack.push(partial(_record_stop, writer))
                 writer.usage = lambda: run.usage
                 writer.owner = accounts[0].owner if accounts else ""

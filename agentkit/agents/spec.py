@@ -348,8 +348,7 @@ class AgentSpec:
 
     def setup(self, instruction: str = "") -> Setup:
         """Return what a run begins with, with the system message of the run; without one, for a comparison."""
-        fixed = self._fixed_instruction
-        return Setup(instruction or self.instruction, schemas_of(self.tools), fixed=fixed)
+        return Setup(instruction or self.instruction, schemas_of(self.tools), fixed=self._fixed_instruction)
 
     @cached_property
     def all_settings(self) -> Mapping[str, Any]:

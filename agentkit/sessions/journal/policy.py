@@ -33,7 +33,7 @@ from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
 from .run_info import has_key, preset_result, restore_result
 from .store import JournalError
-from .writer import JournalWriter, StoredAnswer, Uncertain
+from .writer import JournalWriter, StoredAnswer
 
 NOT_RECORDED = ExceptionInfo(
     "NotRecorded",
@@ -71,7 +71,6 @@ def journal_policy(writer: JournalWriter) -> Policy:
 
     The conversation's `on_uncertain` decides about calls that began and have no outcome, see `Uncertain`.
     """
-    on_uncertain = writer.conversation.on_uncertain
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
@@ -86,7 +85,7 @@ def journal_policy(writer: JournalWriter) -> Policy:
             calls = []
             for bound in effect.calls:
                 if bound.call.id in writer.known:
-                    bound = yield from _restore_call(bound, writer, on_uncertain)
+                    bound = yield from _restore_call(bound, writer)
                 if writer.append is None:  # agents inside the call are journaled too
                     bound = bound.within(lambda: writer)
                 calls.append(_guard(bound, writer))
@@ -192,7 +191,7 @@ def _run_recorded(bound: BoundCall, writer: JournalWriter) -> Any:
     return bound.run()
 
 
-def _restore_call(bound: BoundCall, writer: JournalWriter, on_uncertain: Uncertain) -> Flow[BoundCall]:
+def _restore_call(bound: BoundCall, writer: JournalWriter) -> Flow[BoundCall]:
     """Return a call that began before as it is to be made now: with its result, if that is recorded."""
     outcome = writer.known.pop(bound.call.id)
     if outcome is not None:
@@ -200,7 +199,7 @@ def _restore_call(bound: BoundCall, writer: JournalWriter, on_uncertain: Uncerta
     if _runs_again(bound, writer.inner):
         return bound if _can_run(bound) else preset_result(bound, UNKNOWN_OUTCOME)
     decision: Any = None
-    if on_uncertain is not None:
+    if (on_uncertain := writer.conversation.on_uncertain) is not None:
         decision = yield from ask(Consult(_ask_person if on_uncertain == "ask" else on_uncertain, bound.to_decide))
     if decision is True and _can_run(bound):
         return bound

@@ -404,8 +404,7 @@ class JournalWriter:
 
     def begin_request(self, model: str) -> None:
         """Record that a request is about to be made."""
-        number = self.conversation.total % DIGEST_MODULUS
-        self._begin_step(self.step + 1, "", model, number, None)
+        self._begin_step(self.step + 1, "", model, self.conversation.total % DIGEST_MODULUS, None)
 
     def end_request(self, reply: Reply) -> None:
         """Record the reply of the request; its message stays in the step until the conversation has it."""
@@ -413,8 +412,7 @@ class JournalWriter:
         self._figures = {**figures, "finish_reason": reply.finish_reason}
         if self.owner:
             self._figures["owner"] = self.owner
-        outcome = {**self._figures, "message": reply.message}
-        self._end_step(self.step + 1, "", outcome, time.time())
+        self._end_step(self.step + 1, "", {**self._figures, "message": reply.message}, time.time())
 
     def may_run(self, call: str) -> bool:
         """Return whether the journal has the beginning of a call, or its outcome."""
@@ -437,8 +435,7 @@ class JournalWriter:
         arguments = bound.call.arguments if bound.call.arguments != asked.arguments else None
         self._begun.add(identity)
         self._unrecorded.add(identity)
-        number = digest(asked.name, asked.arguments)
-        self._begin_step(self.step, identity, asked.name, number, arguments)
+        self._begin_step(self.step, identity, asked.name, digest(asked.name, asked.arguments), arguments)
 
     def end_call(self, result: ToolResult) -> None:
         """Record the result of a call; a paused call has no result yet, and a cancelled one may not have begun."""

@@ -287,8 +287,7 @@ class RequestRecorder:
             case SubRun(usage=usage) if usage.requests:
                 self._file.append([UsageAdded(usage.as_dict())])
             case ApprovalGiven(call, decision):
-                plain = to_jsonable_python(decision, fallback=str)
-                self._file.append([DecisionMade(call.id, plain, call.name)])
+                self._file.append([DecisionMade(call.id, to_jsonable_python(decision, fallback=str), call.name)])
 
     @property
     def _seconds(self) -> float:
