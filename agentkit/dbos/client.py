@@ -74,7 +74,6 @@ class Client:
             application_name=APPLICATION_NAME,
             retry_connection_errors=False,
         )
-        self._is_taken = library.error.is_workflow_id_in_use_error
 
     def submit(
         self,
@@ -283,7 +282,7 @@ class Client:
         try:
             self._perform(lambda: self._dbos.enqueue(options, work.encode()))
         except Exception as error:
-            if self._is_taken(error):
+            if import_module("dbos").error.is_workflow_id_in_use_error(error):
                 return False
             raise
         if work.session:

@@ -355,22 +355,6 @@ class Watch:
             self._database.own.prune_events(time.time() - KEPT_EVENT_SECONDS)
 
 
-def repeat(
-    action: Callable[[], None], seconds: float, is_over: Callable[[float], bool], failed: Callable[[], None]
-) -> None:
-    """Perform an action again and again until `is_over(seconds)`, which waits; a lost lease ends it with `failed`."""
-    while True:
-        try:
-            action()
-        except LeaseLost:
-            failed()
-            return
-        except Exception:  # the database is away: next time
-            pass
-        if is_over(seconds):
-            return
-
-
 Rate: TypeAlias = tuple[int, float]
 """The number of runs that may begin in a number of seconds."""
 QUEUE_POLL_SECONDS = 0.2
@@ -459,8 +443,7 @@ class Worker:
         watch = Watch(database, self.name, lease)
         self._launch(library, database, execution)
         for action, seconds in ((partial(watch.beat, execution), BEAT_SECONDS), (events.write, WRITE_SECONDS)):
-            arguments = (action, seconds, self._ended.wait, self._die)
-            threading.Thread(target=repeat, args=arguments, daemon=True).start()
+            threading.Thread(target=self._repeat, args=(action, seconds), daemon=True).start()
         try:
             ready()
             while not self._is_stopped:
@@ -504,11 +487,19 @@ class Worker:
                 queue_of(name), polling_interval_sec=QUEUE_POLL_SECONDS, on_conflict="always_update", **self._limits
             )
 
-    def _die(self) -> None:
-        """End the process at once: other workers have its runs."""
-        sys.stderr.write(f"agentkit: worker {self.name} was taken for dead, so it ends. Start it again.\n")
-        sys.stderr.flush()
-        os._exit(LOST)
+    def _repeat(self, action: Callable[[], None], seconds: float) -> None:
+        """Perform an action again and again until the worker has ended; a lost lease ends the process at once."""
+        while True:
+            try:
+                action()
+            except LeaseLost:  # other workers have its runs
+                sys.stderr.write(f"agentkit: worker {self.name} was taken for dead, so it ends. Start it again.\n")
+                sys.stderr.flush()
+                os._exit(LOST)
+            except Exception:  # the database is away: next time
+                pass
+            if self._ended.wait(seconds):
+                return
 
 
 def _check_agents(agents: Any) -> None:
