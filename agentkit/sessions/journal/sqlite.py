@@ -252,20 +252,16 @@ def statements_of(record: Record) -> Sequence[Statement]:
         case RunConcluded(status, outcome, ended, last, run):
             return ((END_RUN, (status, ended, outcome, last, run)),)
         case RunBegun():
-            return _statements_of_begin(record)
+            run, query, model, first, begun, key, setup, origin = record
+            identity = None if setup is None else f"{digest('', setup):016x}"
+            return (
+                (INSERT_CONVERSATION, (key, None)),
+                (SUPERSEDE_RUNS, (key, run)),
+                *(() if setup is None else ((INSERT_SETUP, (identity, setup)),)),
+                (INSERT_RUN, (run, key, query, model, identity, first, begun, origin or None)),
+            )
         case _:  # a file alone has it
             return ()
-
-
-def _statements_of_begin(record: RunBegun) -> Sequence[Statement]:
-    run, query, model, first, begun, key, setup, origin = record
-    identity = None if setup is None else f"{digest('', setup):016x}"
-    return (
-        (INSERT_CONVERSATION, (key, None)),
-        (SUPERSEDE_RUNS, (key, run)),
-        *(() if setup is None else ((INSERT_SETUP, (identity, setup)),)),
-        (INSERT_RUN, (run, key, query, model, identity, first, begun, origin or None)),
-    )
 
 
 class SqlStore(SharedStore):
