@@ -386,22 +386,22 @@ def fork(
         last = len(replies) - (run.state == "finished")
         if not 0 <= step <= last:
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
-        end = replies[step] if step < len(replies) else len(listed)
+        messages = listed[: replies[step] if step < len(replies) else None]
         steps = [row for row in records.steps if row.step <= step]
-        listed, steps = _edit(f"run {run.id}", edit, run.first, kept, listed[:end], steps)
-        state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
+        _edit(run, edit, kept, messages, steps)
+        state = {**kept.state, **closed_state(messages[run.first :]), "inbox": kept.state.get("inbox", [])}
         state |= _session_state_after(records, step, kept.state)
         branch = JournaledConversation(kept.journal)
         key = branch.key
         origin = f"{run.id}:{step}"
-        asked = next((place for place in range(run.first, end) if listed[place]["role"] == "user"), -1)
+        asked = next((place for place in range(run.first, len(messages)) if messages[place]["role"] == "user"), -1)
         query = edit.get(asked, run.query)
         begun = RunBegun(branch.begin_run(), query, run.model, run.first, time.time(), key, origin=origin)
         opened.append(
             [
                 begun,
                 StateWritten(encode_json(state), key),
-                *branch.message_records(listed[:end]),
+                *branch.message_records(messages),
                 *branch.text_records(TruncatedResults.from_dict(before["cut"])),
                 *(one for row in steps for one in replace(row, run=branch.run, digest=None).split(key)),
             ]
@@ -410,17 +410,15 @@ def fork(
 
 
 def _edit(
-    where: str,
+    run: RunInfo,
     edit: Mapping[str | int, str],
-    first: int,
     kept: JournaledConversation,
     messages: list[Message],
     steps: list[Step],
-) -> tuple[list[Message], list[Step]]:
-    """Return the messages and the steps of a branch with other texts; see `fork`."""
-    messages = [*messages]
-    steps = [*steps]
-    results = {entry.get("tool_call_id"): place for place, entry in enumerate(messages) if place >= first}
+) -> None:
+    """Give the messages and the steps of a branch other texts; see `fork`."""
+    where = f"run {run.id}"
+    results = {entry.get("tool_call_id"): place for place, entry in enumerate(messages) if place >= run.first}
     calls = {row.call: place for place, row in enumerate(steps) if row.call and row.outcome is not None}
     for key, text in edit.items():
         if not isinstance(text, str):
@@ -440,9 +438,8 @@ def _edit(
             messages[place] = {**messages[place], "content": text}
             change = digest(place, encode_json(messages[place])) - kept.digests[place]
             for at, row in enumerate(steps):
-                if _asks_with(row, place, messages, first):
+                if _asks_with(row, place, messages, run.first):
                     steps[at] = replace(row, input=(row.input + change) % DIGEST_MODULUS)
-    return messages, steps
 
 
 def _asks_with(row: Step, place: int, messages: Sequence[Message], first: int) -> bool:
