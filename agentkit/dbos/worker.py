@@ -187,13 +187,12 @@ class Execution:
         return {**outcome, **{name: found for name, found in named.items() if found}}
 
     async def _run(self, workflow: str, work: QueuedRun, chance: ExitStack, *, is_repeated: bool) -> dict[str, Any]:
-        agent = self._agents[work.agent]
-        session, changes = await run_in_thread(lambda: self._open(agent, work))
+        session, changes = await run_in_thread(lambda: self._open(work))
         is_new = session.journaled is not None and bool(session.journaled.next_run)
         query = work.query if is_new else None
         self.active[workflow] = session
         try:
-            result = await self._answer(agent, work, session, query, chance, is_repeated=is_repeated)
+            result = await self._answer(work, session, query, chance, is_repeated=is_repeated)
             outcome = result_outcome(result)
         except RunError as error:
             if isinstance(error, JournalError) or (isinstance(error, ModelError) and error.transient):
@@ -203,14 +202,7 @@ class Execution:
         return outcome if is_simple else await self._end(outcome, work, changes)
 
     async def _answer(
-        self,
-        agent: JsonAgent[Any],
-        work: QueuedRun,
-        session: Session,
-        query: str | None,
-        chance: ExitStack,
-        *,
-        is_repeated: bool,
+        self, work: QueuedRun, session: Session, query: str | None, chance: ExitStack, *, is_repeated: bool
     ) -> Result[Any]:
         """Run the agent; give the decisions again that a worker that died had not used."""
         loop = asyncio.get_running_loop()
@@ -233,7 +225,7 @@ class Execution:
                     still.pending = waiting
                     raise still from error
                 try:
-                    return await agent.arun(
+                    return await self._agents[work.agent].arun(
                         query,
                         session=session,
                         journal=self._database.journal,
@@ -249,14 +241,14 @@ class Execution:
             while not await asyncio.shield(run_in_thread(lambda: self._events.close(events))):
                 await asyncio.sleep(MIN_WAIT)  # a client that sees the outcome asks for no more events
 
-    def _open(self, agent: JsonAgent[Any], work: QueuedRun) -> tuple[Session, list[str]]:
+    def _open(self, work: QueuedRun) -> tuple[Session, list[str]]:
         """Return the conversation of the work, and how the agent differs from the one that began the run."""
         journal = self._database.journal
         store = self._database.store
         if store.runs(RunFilter(ids=[work.run])):
             session = Session.resumed(work.run, journal, changed="go on")
             begun = read_setup(store, work.run)
-            return session, [] if begun is None else begun.changes(agent.spec.setup())
+            return session, [] if begun is None else begun.changes(self._agents[work.agent].spec.setup())
         session = Session.open(work.session, journal) if work.session else Session()
         session.journaled = session.journaled or JournaledConversation(journal)
         session.journaled.next_run = work.run
