@@ -327,13 +327,9 @@ def _describe_runs(
     return listed
 
 
-def _read_outcome(run: RunEntry) -> Mapping[str, Any]:
-    return json.loads(run.outcome) if run.outcome else {}
-
-
 def state_of(store: Store, run: RunEntry) -> str:
     """Return the state of a run, as in `RunInfo`."""
-    state = "finished" if "answer" in _read_outcome(run) else run.status
+    state = "finished" if "answer" in json.loads(run.outcome or "{}") else run.status
     if state == "open":
         return "running" if store.holder(run.conversation) else "interrupted"
     return state
@@ -362,7 +358,7 @@ def to_run_info(store: Store, run: RunRecords, newest_inner: float = math.inf) -
         for step in steps:
             if not step.is_sound:
                 raise damage_error(store, f"step {step.step} of run {entry.id} is not readable")
-        result = _read_outcome(entry)
+        result = json.loads(entry.outcome or "{}")
         reply = run.last_reply
         is_whole = reply is not None and newest_inner < (reply.ended or 0.0)
         usage = usage_in(reply) if reply is not None and is_whole else usage_of(store, run)
