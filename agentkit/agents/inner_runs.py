@@ -127,8 +127,12 @@ class InnerRun:
         """Emit an event of the run in the enclosing run, and store its answer."""
         if isinstance(event, RunFinished) and not self.request.tool and self.request.stored is None:
             self.inputs.inner_answers[self.key] = _describe_answer(event.result)
-        parent = "" if self.request.tool else self.parent.call.id
-        self.parent.context.emit(SubRun(self.name, self._call, event, parent))
+        if self.request.tool:
+            inner = SubRun(self.name, self.parent.call, event)
+        else:
+            call = ToolCall(self.key, self.name, json.dumps({"query": self.query.text}, ensure_ascii=False))
+            inner = SubRun(self.name, call, event, self.parent.call.id)
+        self.parent.context.emit(inner)
 
     def close(self) -> None:
         """Label what the run has read; separate its conversation from the enclosing run's journal.
@@ -143,12 +147,6 @@ class InnerRun:
             outer.origin.add(read)
         if session.journaled is not None and session.journaled.origin and self.key not in self.inputs.nested:
             session.journaled = None
-
-    @property
-    def _call(self) -> ToolCall:
-        if self.request.tool:
-            return self.parent.call
-        return ToolCall(self.key, self.name, json.dumps({"query": self.query.text}, ensure_ascii=False))
 
     def pause(self, error: Paused) -> InnerPaused:
         """Store the session for the enclosing run to continue; return the exception that pauses that run."""
