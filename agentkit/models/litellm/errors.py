@@ -25,7 +25,7 @@ from ...core.errors import ModelError, ModelErrorKind
 from ...core.masking import iterate_causes, mask, mask_exception
 from ...core.parts import shorten_data
 from .limits import WebPage
-from .requests import refuses_instructions
+from .requests import REFUSED_INSTRUCTION
 
 _CONTEXT_ERROR = re.compile(
     r"context[ _](?:length|window|limit)|maximum (?:context|prompt length|model length)|too many (?:input )?tokens"
@@ -250,7 +250,7 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return "context", False
     if "ReplyTooLarge" in names:
         return "server", False
-    if find_refused_parts(headlines) or _REFUSED_ROLES.search(headlines) or refuses_instructions(headlines):
+    if find_refused_parts(headlines) or _REFUSED_ROLES.search(headlines) or REFUSED_INSTRUCTION.search(headlines):
         return "bad_request", False
     if _FAILED_CALL.search(text):
         return "server", True

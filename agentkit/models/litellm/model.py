@@ -39,15 +39,15 @@ from .prices import PRICE_OPTIONS, Prices
 from .provider_tools import render_provider_tools
 from .replies import PartRules, Route, find_query, read_reply
 from .requests import (
+    REFUSED_INSTRUCTION,
+    REFUSED_PARALLEL_CALLS,
+    REFUSED_REASONING,
     MessageForm,
     PromptCache,
     SentConversation,
     SentConversations,
     build_headers,
     caches_by_marks,
-    refuses_instructions,
-    refuses_parallel_calls,
-    refuses_reasoning,
 )
 from .streams import NO_STREAM_OPTIONS, ChunkSource, StreamAssembler, TimedClient, aread_to_end, read_to_end
 
@@ -305,13 +305,13 @@ class LiteLLMModel:
 
     def _can_adapt(self, error: ModelError, request: Request) -> bool:
         """Return whether the request can be repeated at once in another form, which later requests have too."""
-        if not self._one_call and refuses_parallel_calls(str(error)):
+        if not self._one_call and REFUSED_PARALLEL_CALLS.search(str(error)):
             self._one_call = True
             return True
-        if not self._instruction_in_query and refuses_instructions(str(error)):
+        if not self._instruction_in_query and REFUSED_INSTRUCTION.search(str(error)):
             self._instruction_in_query = True
             return True
-        if self._keeps_reasoning and refuses_reasoning(str(error)):
+        if self._keeps_reasoning and REFUSED_REASONING.search(str(error)):
             self._keeps_reasoning = False
             return any("reasoning_content" in message or "reasoning_details" in message for message in request.messages)
         sent = {part["type"] for message in request.messages for part in parts_of(message)}

@@ -31,11 +31,17 @@ from .parameters import order_items
 from .provider_tools import list_server_calls
 
 _FILLER_TEXT = "Understood."
-_INSTRUCTION_ERROR = re.compile(
+REFUSED_INSTRUCTION = re.compile(
     r"system role (?:is )?not supported|messages\[\d+\]\.role' does not support '(?:system|developer)'", re.IGNORECASE
 )
-"""Sources: the template of google/gemma-2-9b-it; OpenAI, of o1-mini."""
-_SINGLE_CALL_ERROR = re.compile(r"single tool[- ]calls? at once|only (?:one|a single) tool[- _]calls?\b", re.IGNORECASE)
+"""The error of a server whose template has no place for an instruction.
+
+Sources: the template of google/gemma-2-9b-it; OpenAI, of o1-mini.
+"""
+REFUSED_PARALLEL_CALLS = re.compile(
+    r"single tool[- ]calls? at once|only (?:one|a single) tool[- _]calls?\b", re.IGNORECASE
+)
+"""The error of a server whose template accepts one call in a message only."""
 
 
 def separate_results(messages: Iterable[Message]) -> Iterator[Message]:
@@ -59,16 +65,6 @@ def split_calls(messages: Sequence[Message]) -> Iterator[Message]:
         for number, call in enumerate(calls):
             yield {**(head if number == 0 else assistant()), "tool_calls": [call]}
             yield from (result for result in results if result["tool_call_id"] == call["id"])
-
-
-def refuses_instructions(error: str) -> bool:
-    """Return whether a server's error means that its template has no place for an instruction."""
-    return _INSTRUCTION_ERROR.search(error) is not None
-
-
-def refuses_parallel_calls(error: str) -> bool:
-    """Return whether a server's error means that its template accepts one call in a message only."""
-    return _SINGLE_CALL_ERROR.search(error) is not None
 
 
 def _merge_users(messages: Sequence[Message]) -> Iterator[Message]:
@@ -117,12 +113,13 @@ _SENT_NAMES = {("groq", "reasoning_content"): ("reasoning",)}
 _RESPONSES_KEYS = ("reasoning_items", "item_order")
 """The extra keys for OpenAI's Responses API (OpenAI, "Reasoning models", keeping reasoning items in context)."""
 _REASONING = r"\breasoning(?:_content|_details)?\b"
-_REASONING_ERROR = re.compile(
+REFUSED_REASONING = re.compile(
     rf"{_REASONING}[^.]{{0,40}}(?:unsupported|not supported|not permitted|not allowed|unknown|unrecognized|unexpected)"
     rf"|(?:unsupported|unknown|unrecognized|unexpected|extra)\b[^.]{{0,40}}[^_]{_REASONING}"
     rf"|{_REASONING}.{{0,9}}extra inputs",
     re.IGNORECASE,
 )
+"""The error of a server whose messages have no field for reasoning."""
 
 _NAMED_RESULT_PROVIDERS = {"gemini", "vertex_ai", "mistral", "ollama_chat"}
 """Their tool results carry the tool's name; OpenAI's schema of a tool message has no such key."""
@@ -321,11 +318,6 @@ def _list_extras(provider: str, model: str) -> tuple[str, ...]:
 @lru_cache(64)
 def _name_extras(provider: str, keys: tuple[str, ...]) -> Extras:
     return {key: _SENT_NAMES.get((provider, key), (key,)) for key in keys}
-
-
-def refuses_reasoning(error: str) -> bool:
-    """Return whether a server's error means that its messages have no field for reasoning."""
-    return _REASONING_ERROR.search(error) is not None
 
 
 def _add_cache_marks(messages: list[Message], mark: dict[str, str]) -> list[Message]:
