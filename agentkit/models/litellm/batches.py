@@ -471,7 +471,7 @@ class BatchModel:
 
     def _price(self, reply: Reply, line: _Line) -> Reply:
         """Return the reply with the cost of a batch, in place of that of a live request."""
-        if self._route.prices is None or line.answer is None:
+        if line.answer is None:
             return reply
         return replace(reply, usage=replace(reply.usage, cost=self._find_cost(line.answer.result()[1], reply.usage)))
 

@@ -28,6 +28,7 @@ from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time
 from .parameters import (
     ACCOUNT_OPTION,
     NO_TOOL_CALLING,
+    RESPONSES_PREFIX,
     PreparedTools,
     adapt_arguments,
     adjust_thinking,
@@ -35,9 +36,9 @@ from .parameters import (
     is_bridged,
     spread_body,
 )
-from .prices import PRICE_OPTIONS, Prices
+from .prices import PRICE_OPTIONS, Prices, find_prices
 from .provider_tools import render_provider_tools
-from .replies import PartRules, Route, find_query, read_reply
+from .replies import PartRules, Route, find_flags, find_query, read_reply
 from .requests import (
     REFUSED_INSTRUCTION,
     REFUSED_PARALLEL_CALLS,
@@ -78,7 +79,10 @@ def find_route(litellm: Any, name: str, options: Mapping[str, Any], *, is_cached
     _check_key(litellm, full, options)
     _check_address(litellm, name, provider, options)
     is_own = renders_template(litellm, provider, options)
-    return Route.of(litellm, full, provider, model, options, is_own=is_own, is_cached_long=is_cached_long)
+    known = model.removeprefix(RESPONSES_PREFIX)
+    prices = find_prices(litellm, provider, known, options, is_own=is_own, is_cached_long=is_cached_long)
+    flags = find_flags(litellm.model_cost, provider, known, options.get("model_info"))
+    return Route(full, provider, model, prices, flags)
 
 
 def renders_template(litellm: Any, provider: str, options: Mapping[str, Any]) -> bool:
@@ -325,7 +329,7 @@ class LiteLLMModel:
         answer = None
         litellm = load_litellm()
         try:
-            route = self._resolve_route()
+            route = self.find_route()
             answer = self._plan(request, is_async=False).complete(guard)
             if not request.stream or route.provider in _UNREADABLE_STREAMS:
                 reply = self._mark_end(read_reply(answer, route, guard.body), request)
@@ -350,7 +354,7 @@ class LiteLLMModel:
         answer = None
         litellm = load_litellm()
         try:
-            route = self._resolve_route()
+            route = self.find_route()
             answer = await self._plan(request, is_async=True).acomplete(guard)
             if not request.stream or route.provider in _UNREADABLE_STREAMS:
                 reply = self._mark_end(read_reply(answer, route, guard.body), request)
@@ -387,7 +391,7 @@ class LiteLLMModel:
         if message.get("tool_calls"):
             self._calls_tools = self._calls_tools or bool(request.tools)
         elif request.tools and reply.finish_reason == "stop" and not _announces_more(text_of(message)):
-            is_listed = self._resolve_route().flags.get("supports_function_calling")
+            is_listed = self.find_route().flags.get("supports_function_calling")
             if self._calls_tools or (is_listed and self.tool_calling == "native"):
                 message["ends_turn"] = True
         return reply
@@ -398,8 +402,7 @@ class LiteLLMModel:
         if isinstance(given := self._options.get("num_ctx"), int):
             return given
         with suppress(ModelError):  # the request itself raises it
-            prices = self._find_keyless_prices()
-            return None if prices is None else prices.max_input_tokens
+            return self._find_keyless_prices().max_input_tokens
         return None
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -407,10 +410,10 @@ class LiteLLMModel:
         litellm = load_litellm()
         return [litellm.token_counter(model=self._name, text=text) for text in texts]
 
-    def _find_keyless_prices(self) -> Prices | None:
+    def _find_keyless_prices(self) -> Prices:
         """Return the prices; without a key, too: a replay needs none, and has the same window."""
         try:
-            return self._resolve_route().prices
+            return self.find_route().prices
         except ModelError:
             return find_route(load_litellm(), self._name, {**self._options, "api_key": "none"}).prices
 
@@ -434,9 +437,11 @@ class LiteLLMModel:
         return given
 
     def find_route(self) -> Route:
-        """Return the provider, the model's name there, and its prices; raise `ModelError` as a request would."""
-        load_litellm()
-        return self._resolve_route()
+        """Return the route, resolved once; raise `ModelError` for an unknown provider or a missing key."""
+        if self._cached_route is None:
+            is_cached_long = self._cache == "1h"
+            self._cached_route = find_route(load_litellm(), self._name, self._options, is_cached_long=is_cached_long)
+        return self._cached_route
 
     def for_client(self, client: Any, name: str = "") -> "LiteLLMModel":
         """Return the model with an HTTP client of its own, which may take any time.
@@ -456,7 +461,7 @@ class LiteLLMModel:
     def caches_prompts(self) -> bool:
         """Whether the provider reads the begin of a request from a cache, by itself or because it is marked."""
         try:
-            route = self._resolve_route()
+            route = self.find_route()
         except ModelError:  # the request itself raises it
             return False
         if self.tool_calling != "native" or not route.flags.get("supports_prompt_caching"):
@@ -477,10 +482,8 @@ class LiteLLMModel:
         if request.tools.provider_tools:  # what they read is not in the request
             return None
         try:
-            prices = self._resolve_route().prices
+            prices = self.find_route().prices
         except ModelError:  # the request itself raises it
-            return None
-        if prices is None:
             return None
         longest = next(iter(self._reply_limit(request).values()), prices.max_output_tokens)
         if longest is None:
@@ -495,14 +498,14 @@ class LiteLLMModel:
 
     def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
         litellm = load_litellm()
-        route = self._resolve_route()
+        route = self.find_route()
         client = TimedClient(litellm, self._timeout_for(request))
         source = ChunkSource(stream, route.provider, timed_client=client, has_observers=has_observers(litellm))
         return source, StreamAssembler(route)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
-        route = self._resolve_route()
+        route = self.find_route()
         usage = {} if route.provider in NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}
         streaming = {"stream": True, **usage} if request.stream and route.provider not in _UNREADABLE_STREAMS else {}
         length = self._reply_limit(request)
@@ -526,7 +529,7 @@ class LiteLLMModel:
     def _plan(self, request: Request, *, is_async: bool) -> PlannedCall:
         """Return the call of litellm for a request; raise `ModelError` for a request that cannot succeed."""
         litellm = load_litellm()
-        route = self._resolve_route()
+        route = self.find_route()
         arguments = self._arguments(request)
         call = self._calls.plan(litellm, arguments, route.provider, is_async=is_async)
         for_responses = call.prepared is None and is_bridged(litellm, route.provider, route.model, arguments)
@@ -556,7 +559,7 @@ class LiteLLMModel:
         return call.send_parts(SentConversation(form).prepare(rules.apply(request.messages)))
 
     def _reply_format(self, request: Request) -> dict[str, Any]:
-        provider = self._resolve_route().provider
+        provider = self.find_route().provider
         return self._tools.reply_format(request, provider, is_own=self.tool_calling == "unknown")
 
     def _timeout_for(self, request: Request) -> float:
@@ -567,10 +570,3 @@ class LiteLLMModel:
         """Return the option that limits the reply: the lesser of the backend's and the request's limit."""
         key = "max_completion_tokens" if "max_completion_tokens" in self._options else "max_tokens"
         return {key: min(limits)} if (limits := [*filter(None, (self._options.get(key), request.max_tokens))]) else {}
-
-    def _resolve_route(self) -> Route:
-        """Return the route, resolved once; raise `ModelError` for an unknown provider or a missing key."""
-        if self._cached_route is None:
-            is_cached_long = self._cache == "1h"
-            self._cached_route = find_route(load_litellm(), self._name, self._options, is_cached_long=is_cached_long)
-        return self._cached_route

@@ -260,7 +260,8 @@ def _wrap(tool: Json) -> Json:
     return {"type": "function", "function": function}
 
 
-_PREFIX = "responses/"
+RESPONSES_PREFIX = "responses/"
+"""litellm's mark of the Responses API, before the name of a model."""
 _RESPONSES_PROVIDERS = {"openai", "azure", "azure_ai"}
 _REASONING_CONTENT = "reasoning.encrypted_content"
 _ITEM_KEYS = ("type", "id", "summary", "encrypted_content")
@@ -268,7 +269,7 @@ _ITEM_KEYS = ("type", "id", "summary", "encrypted_content")
 
 def is_bridged(litellm: Any, provider: str, model: str, arguments: Mapping[str, Any]) -> bool:
     """Return whether litellm sends a request to the Responses API: for "openai/responses/...", and for some models."""
-    if model.startswith(_PREFIX):
+    if model.startswith(RESPONSES_PREFIX):
         return True
     if provider not in _RESPONSES_PROVIDERS:
         return False
@@ -280,11 +281,6 @@ def is_bridged(litellm: Any, provider: str, model: str, arguments: Mapping[str, 
         report_difference(f"which models it asks through the Responses API is unknown: {error}")
         return False
     return bool(info.get("mode") == "responses")
-
-
-def remove_prefix(model: str) -> str:
-    """Return the name of a model without litellm's mark of the Responses API."""
-    return model.removeprefix(_PREFIX)
 
 
 def adapt_arguments(litellm: Any, provider: str, model: str, arguments: Json) -> Json:
@@ -312,7 +308,7 @@ def _is_reasoning(litellm: Any, provider: str, model: str, arguments: Json) -> b
     if effort is not None:
         return bool(effort != "none")
     with suppress(Exception):
-        return bool(litellm.supports_reasoning(remove_prefix(model), provider))
+        return bool(litellm.supports_reasoning(model.removeprefix(RESPONSES_PREFIX), provider))
     return False
 
 

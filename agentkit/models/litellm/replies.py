@@ -9,7 +9,6 @@ import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 from typing import Any
 
 from ...core.errors import ModelError
@@ -19,8 +18,8 @@ from ...core.portable import to_valid_text
 from ...core.values import frozen
 from ...engine.history.tool_calls import normalize_id
 from ...engine.model import Reply
-from .parameters import read_items, remove_prefix, restore_items
-from .prices import Prices, find_prices, find_row
+from .parameters import read_items, restore_items
+from .prices import Prices, find_row
 from .provider_tools import Grounding, take_steps
 
 _log = logging.getLogger("agentkit")
@@ -165,7 +164,7 @@ _SIGNATURE_MARK = "__thought__"
 
 @frozen
 class Route:
-    """The destination of a model's requests: its full name, litellm's provider, the name there, prices if known.
+    """The destination of a model's requests: its full name, litellm's provider, the name there, and the prices.
 
     `flags` is the model's row in litellm's table, {} for an unknown model.
     """
@@ -173,19 +172,8 @@ class Route:
     name: str
     provider: str
     model: str
-    prices: Prices | None = None
-    flags: Mapping[str, Any] = field(default_factory=dict, compare=False)
-
-    @classmethod
-    def of(cls, litellm: Any, name: str, provider: str, model: str, options: Mapping[str, Any], **how: bool) -> "Route":
-        """Return the route of a model; the caller's `options` may give its prices and its `model_info`.
-
-        `how` are the keywords of `find_prices`.
-        """
-        known = remove_prefix(model)
-        prices = find_prices(litellm, provider, known, options, **how)
-        flags = find_flags(litellm.model_cost, provider, known, options.get("model_info"))
-        return cls(name, provider, model, prices, flags)
+    prices: Prices
+    flags: Mapping[str, Any]
 
     def build_reply(
         self,
@@ -216,7 +204,7 @@ class Route:
         name = (model or self.model).removeprefix(self.provider + "/")
         return Reply(message, usage, finish_reason, name, identity or "")
 
-    def read_usage(self, reported: Any, cost: Any = None, response: Any = None) -> Usage:
+    def read_usage(self, reported: Any, cost: Any, response: Any) -> Usage:
         """Return the tokens and the cost of one request; `reported` is litellm's usage object, or None (groq).
 
         A `cost` that the reply reports elsewhere, or in its usage (OpenRouter; in streams, a LiteLLM proxy), counts
@@ -230,7 +218,7 @@ class Route:
         written = getattr(reported, "cache_creation_input_tokens", None) or 0
         cost = getattr(reported, "cost", None) if cost is None else cost
         if not isinstance(cost, int | float):
-            cost = None if self.prices is None else self.prices.cost(response or {"usage": reported})
+            cost = self.prices.cost(response)
         return Usage(
             requests=1,
             input_tokens=tokens_in,
