@@ -1,8 +1,7 @@
 """What three providers refuse in a conversation, written from their documentation, on what goes over the wire.
 
-Each `..._problems` takes messages as `agentkit.models.litellm.requests.prepare_messages` sends them to litellm and says what is wrong
-with them; an empty list is a conversation that the provider answers.  `anthropic_body` and `gemini_body` do what
-litellm does on the way: the system prompt apart, messages of one side joined, results in the user's turn.
+Each `..._problems` takes messages as `prepare_messages` sends them to litellm and says what is wrong with them; an
+empty list is a conversation that the provider answers.  `anthropic_body` and `gemini_body` do what litellm does on the way: the system prompt apart, messages of one side joined, results in the user's turn.
 Sources: OpenAI "Create chat completion" and its errors; Anthropic "Messages", "Tool use", "Extended thinking" and
 their errors; Gemini "generateContent", "Function calling" and its errors.
 """
@@ -12,6 +11,8 @@ import re
 from itertools import groupby
 from typing import Any
 
+from agentkit.models.litellm.requests import MessageForm, SentConversation
+
 Json = dict[str, Any]
 OPENAI_KEYS = {
     "system": {"role", "content", "name", "cache_control"},
@@ -19,6 +20,11 @@ OPENAI_KEYS = {
     "assistant": {"role", "content", "tool_calls"},
     "tool": {"role", "content", "tool_call_id", "cache_control"},
 }
+
+
+def prepare_messages(messages: list[Json], provider: str, **form: Any) -> list[Json]:
+    """Return the messages to send to a provider in a `MessageForm`, all converted anew."""
+    return SentConversation(MessageForm(provider, **form)).prepare(messages)
 
 
 def unsendable(body: Any) -> list[str]:

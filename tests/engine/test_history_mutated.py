@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from provider_rules import anthropic_body, anthropic_problems, gemini_body, gemini_problems, openai_problems
+from provider_rules import (
+    anthropic_body,
+    anthropic_problems,
+    gemini_body,
+    gemini_problems,
+    openai_problems,
+    prepare_messages,
+)
 
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
 from agentkit.engine.history import check_history, repair_history
 from agentkit.engine.history.tool_calls import split_groups
 from agentkit.models.litellm.importing import load_litellm
-from agentkit.models.litellm.requests import prepare_messages
 
 A = ToolCall("a", "add", '{"x": 1}')
 B = ToolCall("b", "sub", '{"x": 2}')

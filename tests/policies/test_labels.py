@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import pytest
 from mail_tools import MAIL, read_mail, send
+from provider_rules import prepare_messages
 
 from agentkit import JsonAgent, JsonTool, Limits, Paused, RunContext, Session, ToolRegistry, tool
 from agentkit.core.messages import (
@@ -23,7 +24,6 @@ from agentkit.core.messages import (
     with_label,
 )
 from agentkit.journal import runs
-from agentkit.models.litellm.requests import prepare_messages
 from agentkit.policies import Destination
 from agentkit.sessions.journal.run_info import outcome_of, restore_result
 from agentkit.testing import ScriptedModel, answer, call, calls

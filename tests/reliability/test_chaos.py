@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from play import WORLDS, Play, Sleeps, call, calls, final
+from provider_rules import prepare_messages
 
 from agentkit import JsonAgent, RunError, Session
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
-from agentkit.models.litellm.requests import prepare_messages
 from agentkit.testing import ScriptedModel, chaos
 from agentkit.testing.rules import openai
 from agentkit.testing.scripted import FAULTS, MAX_USELESS_REPLIES, USELESS

@@ -172,7 +172,7 @@ class PlannedCall:
 
     def send_parts(self, messages: Sequence[Message]) -> "PlannedCall":
         """Return the call with its messages; one may link to an image, which litellm fetches, blocking."""
-        return replace(self.adapt(self.arguments), arguments={**self.arguments, "messages": messages})
+        return self.adapt({**self.arguments, "messages": messages})
 
     def complete(self, guard: ReplyGuard) -> Any:
         """Return what `litellm.completion` returns."""

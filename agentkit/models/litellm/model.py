@@ -346,8 +346,7 @@ class LiteLLMModel:
         except (ModelError, DefinitionError):
             raise
         except Exception as error:
-            begun = bool(guard.responses) or answer is not None
-            raise self._convert(error, guard, begun=begun, outer=outer) from error
+            raise self._convert(error, guard, answer, outer) from error
 
     async def _aiter_pieces(self, request: Request, guard: ReplyGuard) -> AsyncGenerator[Delta | Reply | Signal, None]:
         outer = sys.exception()
@@ -373,10 +372,10 @@ class LiteLLMModel:
         except (ModelError, DefinitionError):
             raise
         except Exception as error:
-            begun = bool(guard.responses) or answer is not None
-            raise self._convert(error, guard, begun=begun, outer=outer) from error
+            raise self._convert(error, guard, answer, outer) from error
 
-    def _convert(self, error: Exception, guard: ReplyGuard, *, begun: bool, outer: BaseException | None) -> ModelError:
+    def _convert(self, error: Exception, guard: ReplyGuard, answer: Any, outer: BaseException | None) -> ModelError:
+        begun = bool(guard.responses) or answer is not None
         return convert_error(
             error, model=self._name, begun=begun, body=guard.body, is_accepted=guard.is_accepted, outer=outer
         )
@@ -515,7 +514,7 @@ class LiteLLMModel:
             **{key: value for key, value in options.items() if key not in PRICE_OPTIONS},  # it keeps them for all calls
             **build_headers(self._options, request.headers, route.provider),
             **self._tools.parameters(request, route.provider, route.model),
-            **(self._reply_format(request) if request.reply_schema is not None else {}),
+            **self._tools.reply_format(request, route.provider, is_own=self.tool_calling == "unknown"),
             **streaming,
             **length,
             "model": route.name,
@@ -557,10 +556,6 @@ class LiteLLMModel:
             return call.send(messages)
         rules = PartRules(self._name, wire, route.flags, self._refused_parts)
         return call.send_parts(SentConversation(form).prepare(rules.apply(request.messages)))
-
-    def _reply_format(self, request: Request) -> dict[str, Any]:
-        provider = self.find_route().provider
-        return self._tools.reply_format(request, provider, is_own=self.tool_calling == "unknown")
 
     def _timeout_for(self, request: Request) -> float:
         """Return litellm's timeout, which is later than the own one: that one's error names the limit."""

@@ -14,11 +14,11 @@ import json
 import os
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
-from itertools import islice
-from operator import is_
+from itertools import groupby, islice
+from operator import is_, itemgetter
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
@@ -54,33 +54,30 @@ def separate_results(messages: Iterable[Message]) -> Iterator[Message]:
         yield message
 
 
-def split_calls(messages: Sequence[Message]) -> Iterator[Message]:
-    """Move each call of an assistant message, with its result, to a turn of its own."""
+def split_turns(messages: Sequence[Message], divide: Callable[[list[Json]], list[list[Json]]]) -> Iterator[Message]:
+    """Divide the calls of each assistant message: each part, with its results, has a turn of its own."""
     for group in split_groups(messages):
         head, *results = messages[group]
-        calls = head.get("tool_calls") or ()
-        if len(calls) < 2 or len(results) < 2:
+        parts = divide(head.get("tool_calls") or []) if len(results) > 1 else []
+        if len(parts) < 2:
             yield from messages[group]
             continue
-        for number, call in enumerate(calls):
-            yield {**(head if number == 0 else assistant()), "tool_calls": [call]}
-            yield from (result for result in results if result["tool_call_id"] == call["id"])
+        for number, calls in enumerate(parts):
+            ids = {call["id"] for call in calls}
+            yield {**(head if number == 0 else assistant()), "tool_calls": calls}
+            yield from (result for result in results if result["tool_call_id"] in ids)
 
 
 def _merge_users(messages: Sequence[Message]) -> Iterator[Message]:
     """Merge neighbouring user messages."""
-    pending: Message | None = None
-    for message in messages:
-        if pending is not None and message["role"] == "user":
-            pending = {**pending, "content": join_contents(pending["content"], message["content"])}
+    for role, group in groupby(messages, key=itemgetter("role")):
+        if role != "user":
+            yield from group
             continue
-        if pending is not None:
-            yield pending
-        pending = message if message["role"] == "user" else None
-        if pending is None:
-            yield message
-    if pending is not None:
-        yield pending
+        merged, *others = group
+        for other in others:
+            merged = {**merged, "content": join_contents(merged["content"], other["content"])}
+        yield merged
 
 
 _THINKING_KEYS = ("thinking_blocks", "reasoning_content", "provider_specific_fields")
@@ -204,21 +201,24 @@ class MessageForm:
         if self.for_responses:
             return list(order_items(sent))
         if self.one_call:
-            sent = list(split_calls(sent))
+            sent = list(split_turns(sent, lambda calls: [[call] for call in calls]))
         if self.instruction_in_query and sent and sent[0]["role"] == "system":
             sent[0] = {**sent[0], "role": "user"}
         if self.has_template:
             return list(separate_results(_merge_users(sent)))
         if provider == "mistral":
             return list(separate_results(sent))
-        return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
+        return list(split_turns(sent, _divide_equal_calls)) if provider in ("gemini", "vertex_ai") else sent
 
     def _find_extras(self) -> Extras:
         if self.for_responses:
             return _name_extras(self.provider, _RESPONSES_KEYS)
+        if not self.keeps_reasoning:
+            return {}
         if self.has_template:
-            return _TEMPLATE_EXTRAS if self.keeps_reasoning else {}
-        return _name_extras(self.provider, _list_extras(self.provider, self.model) if self.keeps_reasoning else ())
+            return _TEMPLATE_EXTRAS
+        keys = _CLAUDE_KEYS.get(self.provider) if "claude" in self.model else None
+        return _name_extras(self.provider, keys or _WRITER_KEYS.get(self.provider, ()))
 
 
 class SentConversation:
@@ -302,19 +302,6 @@ def _is_reply(message: Message) -> bool:
     return message["role"] == "assistant" and bool(message.get("content") or message.get("tool_calls"))
 
 
-def prepare_messages(
-    messages: Sequence[Message], provider: str, cache: PromptCache = "auto", **form: Any
-) -> list[Message]:
-    """Return the messages to send to `provider` in a `MessageForm`, all converted anew."""
-    return SentConversation(MessageForm(provider, cache, **form)).prepare(messages)
-
-
-def _list_extras(provider: str, model: str) -> tuple[str, ...]:
-    if provider in _CLAUDE_KEYS:
-        return _CLAUDE_KEYS[provider] if "claude" in model else ()
-    return _WRITER_KEYS.get(provider, ())
-
-
 @lru_cache(64)
 def _name_extras(provider: str, keys: tuple[str, ...]) -> Extras:
     return {key: _SENT_NAMES.get((provider, key), (key,)) for key in keys}
@@ -394,28 +381,20 @@ def _has_mark(message: Message) -> bool:
     return "cache_control" in message or any("cache_control" in part for part in parts)
 
 
-def _split_equal_calls(messages: Sequence[Message]) -> Iterator[Message]:
-    """Move equal calls of one turn to turns of their own.
+def _divide_equal_calls(calls: Sequence[Json]) -> list[list[Json]]:
+    """Divide the calls of one turn such that no part has equal ones.
 
     For models before Gemini 3, litellm drops all but one of the equal calls but keeps their results, and Gemini refuses
     that request.
     """
-    for group in split_groups(messages):
-        head, *results = messages[group]
-        rounds: dict[int, list[Json]] = {}
-        seen: Counter[str] = Counter()
-        for call in head.get("tool_calls", ()) if len(results) > 1 else ():
-            function = call["function"]
-            key = json.dumps([function["name"], json.loads(function["arguments"])], sort_keys=True)
-            rounds.setdefault(seen[key], []).append(call)
-            seen[key] += 1
-        if len(rounds) < 2:
-            yield from messages[group]
-            continue
-        for number, calls in rounds.items():
-            ids = {call["id"] for call in calls}
-            yield {**(head if number == 0 else assistant()), "tool_calls": calls}
-            yield from (result for result in results if result["tool_call_id"] in ids)
+    parts: dict[int, list[Json]] = {}
+    seen: Counter[str] = Counter()
+    for call in calls:
+        function = call["function"]
+        key = json.dumps([function["name"], json.loads(function["arguments"])], sort_keys=True)
+        parts.setdefault(seen[key], []).append(call)
+        seen[key] += 1
+    return [*parts.values()]
 
 
 def _clean_message(message: Message, provider: str, extras: Extras) -> Message | None:

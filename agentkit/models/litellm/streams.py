@@ -139,9 +139,14 @@ class ChunkTap:
 
 
 class LineTap:
-    """An iterator of lines that stores the stop reason and the id of the reply when a line contains one.
+    """An iterator of lines that stores what litellm drops of them.
 
-    It also stores the inputs of calls that some servers send at the start of Anthropic's block, which litellm drops.
+    Attributes:
+        reason: The provider's own stop reason.
+        identity: The provider's own id of the reply.
+        finished: Whether a line had a stop reason.
+        grounding: What the lines say that the reply is grounded on.
+        inputs: The arguments, by the ids of their calls, that some servers send at the start of Anthropic's block.
     """
 
     def __init__(self, lines: Any) -> None:
@@ -230,7 +235,8 @@ class ChunkSource:
         self._timed_client = timed_client
         self._provider = provider
         self._is_direct = provider in _DIRECT_PROVIDERS and not has_observers
-        self._tap: LineTap | None = None
+        self.tap = LineTap(())
+        """What was read of the lines; nothing where they need no tap."""
         self._is_gemini = False
         self._cut: str | None = None
         self._lines: Any = None
@@ -280,8 +286,8 @@ class ChunkSource:
 
     def is_finished(self, reason: str | None) -> bool:
         """Return whether the provider finished the stream; `reason` is the finish reason of its chunks."""
-        if self._is_gemini and self._tap is not None:  # litellm marks each of Gemini's chunks as the last one
-            return self._tap.finished
+        if self._is_gemini:  # litellm marks each of Gemini's chunks as the last one
+            return self.tap.finished
         if self._is_direct:
             return bool(reason)
         return bool(self._wrapper.received_finish_reason or self._wrapper.intermittent_finish_reason)
@@ -289,24 +295,7 @@ class ChunkSource:
     @property
     def native_reason(self) -> str | None:
         """The provider's own stop reason, if one was read from the lines."""
-        if self._cut is not None:
-            return self._cut
-        return None if self._tap is None else self._tap.reason
-
-    @property
-    def identity(self) -> str | None:
-        """The provider's own id of the reply, if one was read from the lines."""
-        return None if self._tap is None else self._tap.identity
-
-    @property
-    def grounding(self) -> Grounding:
-        """What the lines say that the reply is grounded on."""
-        return Grounding() if self._tap is None else self._tap.grounding
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """The arguments of calls that the lines hold as a whole, by the ids of the calls."""
-        return {} if self._tap is None else self._tap.inputs
+        return self._cut or self.tap.reason
 
     def _has_known_wrapper(self) -> bool:
         """Return whether litellm's wrapper has the attributes that are read here; else it is read as a plain iterator.
@@ -332,9 +321,9 @@ class ChunkSource:
             self._lines._process_chunk = partial(_check_event, self._lines._process_chunk)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
-            self._tap = inner.streaming_response = LineTap(self._lines)
+            self.tap = inner.streaming_response = LineTap(self._lines)
             if hasattr(inner, "response_iterator"):  # some read synchronous lines from here
-                inner.response_iterator = self._tap
+                inner.response_iterator = self.tap
         return inner
 
     def _read_extras(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
@@ -592,15 +581,15 @@ class StreamAssembler:
             self._refusal.append(source.refusal)
         reported = source.usage or self._usage
         message = self._build_message(source.reasoning)
-        source.grounding.put(message)
-        source.grounding.count_searches(reported)
+        source.tap.grounding.put(message)
+        source.tap.grounding.count_searches(reported)
         restore_items(message, source.items)
-        fill_arguments(message, source.inputs)
+        fill_arguments(message, source.tap.inputs)
         response = {"model": self._model, "usage": reported, "service_tier": self._service_tier}
         if self._annotations:
             response["choices"] = [{"message": {"role": "assistant", "annotations": self._annotations}}]
         usage = self._route.read_usage(reported, source.cost, response)
-        identity = source.identity or self._id
+        identity = source.tap.identity or self._id
         return self._route.build_reply(message, self._finish_reason, usage, self._model, source.native_reason, identity)
 
     def _build_message(self, reasoning: ReasoningDetails) -> Message:

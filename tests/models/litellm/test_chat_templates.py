@@ -10,12 +10,12 @@ from typing import Any
 
 import jinja2
 import pytest
+from provider_rules import prepare_messages
 
 from agentkit import JsonAgent, Session
 from agentkit.core.messages import Message, ToolCall, assistant, system, tool_message, user
 from agentkit.engine.model import Request
 from agentkit.models import LiteLLMModel
-from agentkit.models.litellm.requests import prepare_messages
 from agentkit.testing import ModelServer, answer, call, calls
 from agentkit.tools.registry import ToolRegistry
 

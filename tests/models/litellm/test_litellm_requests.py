@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import respx
+from provider_rules import prepare_messages
 from wire_providers import KEY, MODELS, Play, Provider
 
 from agentkit.core.errors import DefinitionError
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Request
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.models.litellm.requests import MessageForm, SentConversation, SentConversations, prepare_messages
+from agentkit.models.litellm.requests import MessageForm, SentConversation, SentConversations
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
