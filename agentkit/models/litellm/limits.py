@@ -247,9 +247,7 @@ def watch_response(response: Any, guard: ReplyGuard) -> None:
     guard.responses.append(response)
     response.read = partial(_read, response)
     response.aread = partial(_aread, response)
-    watched, awatched = _stream_classes()
-    kind = awatched if hasattr(response.stream, "__aiter__") else watched
-    response.stream = kind(response.stream, guard)
+    response.stream = _watched_stream_class()(response.stream, guard)
     response.iter_text = partial(_iter_text, response.iter_text)
     response.aiter_text = partial(_aiter_text, response.aiter_text)
     response.iter_lines = partial(_iter_lines, response)
@@ -384,11 +382,11 @@ async def _aiter_lines(response: Any) -> AsyncIterator[str]:
 
 
 @cache
-def _stream_classes() -> tuple[type[Any], type[Any]]:
-    """Return the streams of a body that check their size, blocking and asynchronous; httpx is imported late."""
+def _watched_stream_class() -> type[Any]:
+    """Return the class of the stream of a body that checks its size; httpx is imported late."""
     httpx: Any = import_module("httpx")
 
-    class WatchedStream(httpx.SyncByteStream):  # type: ignore[misc]
+    class WatchedStream(httpx.SyncByteStream, httpx.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, inner: Any, guard: ReplyGuard) -> None:
             self._inner = inner
             self._guard = guard
@@ -403,11 +401,6 @@ def _stream_classes() -> tuple[type[Any], type[Any]]:
         def close(self) -> None:
             self._inner.close()
 
-    class WatchedAsyncStream(httpx.AsyncByteStream):  # type: ignore[misc]
-        def __init__(self, inner: Any, guard: ReplyGuard) -> None:
-            self._inner = inner
-            self._guard = guard
-
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
             async for chunk in self._inner:
@@ -418,4 +411,4 @@ def _stream_classes() -> tuple[type[Any], type[Any]]:
         async def aclose(self) -> None:
             await self._inner.aclose()
 
-    return WatchedStream, WatchedAsyncStream
+    return WatchedStream
