@@ -213,7 +213,8 @@ def list_rivals(request: Request, text: str) -> list[JsonSchema]:
     form = _find_form(request, text)
     if form is None:
         return []
-    question = _find_question(request)
+    said = next((text_of(message) for message in reversed(request.messages) if message["role"] == "user"), "")
+    question = said.rpartition("Question: ")[2]
     chosen = [*_list_chosen(form["properties"]["arguments"], json.loads(text)["arguments"], ())]
     for one, other in combinations(chosen, 2):
         shared = _find_shared(one.value, other.value)
@@ -222,11 +223,6 @@ def list_rivals(request: Request, text: str) -> list[JsonSchema]:
             if found := [rival for rival in rivals if rival]:
                 return found
     return []
-
-
-def _find_question(request: Request) -> str:
-    said = next((text_of(message) for message in reversed(request.messages) if message["role"] == "user"), "")
-    return said.rpartition("Question: ")[2]
 
 
 def is_final(request: Request, text: str) -> bool | None:
@@ -544,11 +540,8 @@ class _ToolValues:
             if fit.score >= (NAMED if fit.value.kind == "quoted" else CERTAIN) and not fit.param.is_list
         }
 
-    def narrow(self, arguments: JsonSchema) -> JsonSchema:
+    def narrow(self, schema: JsonSchema, path: tuple[str, ...] = ()) -> JsonSchema:
         """Return the schema of the arguments: a named optional parameter is required, any other one left out."""
-        return self._narrow_object(arguments, ())
-
-    def _narrow_object(self, schema: JsonSchema, path: tuple[str, ...]) -> JsonSchema:
         required = schema.get("required", ())
         properties = schema.get("properties", {})
         needed = sum(_is_number(properties[name]) for name in required if name in properties)
@@ -610,7 +603,7 @@ class _ToolValues:
             about = {"description": schema.get("description", "")}
             return {"anyOf": [self._narrow_value({**about, **form}, path, needed) for form in forms]}
         if kind == "object" and schema.get("properties"):
-            return self._narrow_object(schema, path)
+            return self.narrow(schema, path)
         if kind == "array" and isinstance(schema.get("items"), dict):
             return self._narrow_list(schema, path)
         if (fit := self._certain.get(path)) is not None and kind in ("boolean", "integer"):

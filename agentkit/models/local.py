@@ -26,13 +26,14 @@ import zipfile
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
+from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ..core.errors import DefinitionError, ModelError, ModelErrorKind, missing_package
 from ..core.messages import Message, Usage, assistant, text_of
-from ..core.parts import describe_unseen, join_contents
+from ..core.parts import Part, describe_unseen, join_contents
 from ..core.portable import Json
 from ..core.values import frozen
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
@@ -171,8 +172,8 @@ class LocalModel:
 
     def _load(self) -> "_Engine":
         path = find_model_file(self._file)
-        stat = path.stat()
-        return _load_engine(str(path), stat.st_mtime_ns, self._threads, self._num_ctx)
+        with _loading:
+            return _open_engine(str(path), path.stat().st_mtime_ns, self._threads, self._num_ctx)
 
     def _write_body(self, request: Request, *, can_see: bool) -> Json:
         limits = [*filter(None, (self._options.get("max_tokens"), request.max_tokens))]
@@ -192,25 +193,18 @@ class LocalModel:
 
 def _write_messages(messages: Sequence[Message], *, can_see: bool) -> Iterator[Message]:
     """Yield the messages for any chat template: roles in turn, a note for each part that the model cannot see."""
-    pending: Message | None = None
-    for message in messages:
-        content = message.get("content") or ""
-        if not isinstance(content, str):
-            seen = ("text", "image_url") if can_see else ("text",)
-            content = [
-                part if part["type"] in seen else {"type": "text", "text": describe_unseen(part)} for part in content
-            ]
-            if all(part["type"] == "text" for part in content):
-                content = "\n".join(part["text"] for part in content)
-        role = "user" if message["role"] == "tool" else message["role"]
-        if pending is None or pending["role"] != role:
-            if pending is not None:
-                yield pending
-            pending = {"role": role, "content": content}
-        else:
-            pending["content"] = join_contents(pending["content"], content)
-    if pending is not None:
-        yield pending
+    for role, group in groupby(messages, lambda message: "user" if message["role"] == "tool" else message["role"]):
+        contents = [_write_content(message.get("content") or "", can_see=can_see) for message in group]
+        yield {"role": role, "content": reduce(join_contents, contents)}
+
+
+def _write_content(content: str | list[Part], *, can_see: bool) -> str | list[Part]:
+    if isinstance(content, str):
+        return content
+    seen = ("text", "image_url") if can_see else ("text",)
+    parts = [part if part["type"] in seen else {"type": "text", "text": describe_unseen(part)} for part in content]
+    is_text = all(part["type"] == "text" for part in parts)
+    return "\n".join(part["text"] for part in parts) if is_text else parts
 
 
 class _Replies:
@@ -279,11 +273,6 @@ class _Reading:
     used: Json = field(default_factory=dict)
     score: float = 0.0
 
-    @property
-    def stream(self) -> bool:
-        """Whether deltas are wanted."""
-        return self.request.stream
-
     def read(self, chunk: Json) -> Iterator[Delta]:
         if failure := chunk.get("error") or ("code" in chunk and chunk):
             raise self._make_error(failure)
@@ -293,10 +282,10 @@ class _Reading:
             self.score += sum(one["logprob"] for one in (choice.get("logprobs") or {}).get("content") or ())
             delta = choice.get("delta", {})
             if thought := delta.get("reasoning_content"):
-                yield from [ThinkingDelta(thought)] if self.stream else []
+                yield from [ThinkingDelta(thought)] if self.request.stream else []
             if text := delta.get("content"):
                 self.texts.append(text)
-                yield from [TextDelta(text)] if self.stream else []
+                yield from [TextDelta(text)] if self.request.stream else []
 
     def finish(self) -> Reply:
         if self.reason is None:
@@ -372,7 +361,6 @@ class _Engine:
 
 
 _generations: dict[threading.Thread, threading.Event] = {}
-_engines: dict[tuple[Any, ...], _Engine] = {}
 _loading = threading.Lock()
 MAX_EXIT_SECONDS = 5.0
 
@@ -388,20 +376,13 @@ def _end_generations() -> None:
         thread.join(max(0.0, end - time.monotonic()))
 
 
-def _load_engine(path: str, changed_at: int, threads: int, num_ctx: int | None) -> _Engine:
-    """Return the engine for a file, loaded once per process."""
-    key = (path, changed_at, threads, num_ctx)
-    with _loading:
-        if key not in _engines:
-            _engines[key] = _open_engine(path, threads, num_ctx)
-        return _engines[key]
-
-
 def _choose_window(path: str | os.PathLike[str]) -> int:
     return min(read_context_length(path) or MAX_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS)
 
 
-def _open_engine(path: str, threads: int, num_ctx: int | None) -> _Engine:
+@cache
+def _open_engine(path: str, _changed_at: int, threads: int, num_ctx: int | None) -> _Engine:
+    """Return the engine for a file, loaded once per process as long as the file does not change."""
     window = num_ctx or _choose_window(path)
     try:
         import xllamacpp
