@@ -25,7 +25,7 @@ from ...core.errors import DefinitionError, ModelError
 from ...core.messages import Usage
 from ...core.values import frozen
 from ...engine.model import Delta, Reply, Request
-from .batch_forms import BATCH_LINES, EXPIRED, Answer, as_dict, batch_form, list_batch_providers, read_error
+from .batch_forms import EXPIRED, Answer, as_dict, batch_form, list_batch_providers, read_error
 from .errors import convert_error
 from .importing import load_litellm
 from .model import LiteLLMModel
@@ -137,9 +137,9 @@ class BatchModel:
         log: BatchLog,
         runs: int,
         *,
-        poll_seconds: float = 30.0,
-        max_lines: int = BATCH_LINES,
-        report: Callable[[BatchProgress], None] = lambda _: None,
+        poll_seconds: float,
+        max_lines: int,
+        report: Callable[[BatchProgress], None],
     ) -> None:
         self._litellm = load_litellm()
         self._route = model.find_route()

@@ -41,19 +41,19 @@ _END: Any = object()
 class PieceTimer:
     """The time that the next piece may take: at most `between` seconds, and `total` seconds for all pieces together."""
 
-    def __init__(self, between: float, total: float | None = None) -> None:
+    def __init__(self, between: float, total: float) -> None:
         self._between = between
-        self._end = None if total is None else time.monotonic() + total
+        self._end = time.monotonic() + total
 
     def seconds_left(self) -> float:
         """Return the seconds that remain for the next piece."""
-        remaining = self._between if self._end is None else min(self._between, self._end - time.monotonic())
+        remaining = min(self._between, self._end - time.monotonic())
         return min(max(remaining, 0.0), threading.TIMEOUT_MAX)
 
     @property
     def is_over(self) -> bool:
         """Whether the total limit is reached."""
-        return self._end is not None and time.monotonic() >= self._end
+        return time.monotonic() >= self._end
 
 
 @frozen
@@ -207,7 +207,7 @@ class ReplyGuard:
     `responses` are the responses of litellm's HTTP clients that arrived for it.
     """
 
-    max_bytes: int = MAX_REPLY_BYTES
+    max_bytes: int
     abandoned: threading.Event = field(default_factory=threading.Event)
     responses: list[Any] = field(default_factory=list)
 

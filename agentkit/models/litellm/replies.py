@@ -230,8 +230,8 @@ class Route:
         )
 
 
-def read_reply(response: Any, route: Route, body: object = None) -> Reply:
-    """Return the `Reply` of an unstreamed response; `body` is the raw response text if it is known."""
+def read_reply(response: Any, route: Route, body: str) -> Reply:
+    """Return the `Reply` of an unstreamed response; `body` is the raw response text, "" if it is unknown."""
     if not response.choices:
         raise ModelError(f"{route.name}: a reply without choices", kind="server", status=200, transient=True)
     choice = response.choices[0]
@@ -240,12 +240,12 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     grounding.add(response)
     grounding.put(message)
     restore_items(message, read_items(body))
-    native = read_native_reason(body) if isinstance(body, str) else None
+    native = read_native_reason(body)
     usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response), response)
     identity = response.id
-    if isinstance(body, str) and f'"{identity}"' not in body:
+    if f'"{identity}"' not in body:
         identity = read_identity(body) or identity
-    finish_reason = "error" if isinstance(body, str) and _is_aborted(body) else choice.finish_reason
+    finish_reason = "error" if _is_aborted(body) else choice.finish_reason
     return route.build_reply(message, finish_reason, usage, response.model, native, identity)
 
 

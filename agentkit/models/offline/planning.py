@@ -662,10 +662,8 @@ class Task:
 
     @cached_property
     def _all_fits(self) -> Sequence[Fit]:
-        return list(self._iter_fits())
-
-    def _iter_fits(self) -> Iterator[Fit]:
-        """Yield the fits with a sufficient score; from outside this part, at a penalty, for required ones only."""
+        """The fits with a sufficient score; from outside this part, at a penalty, for required parameters only."""
+        found = list[Fit]()
         loss = PRONOUN_PENALTY if PATTERNS["pronoun"].search(self.query.text, self.start, self.end) else OUTSIDE_PENALTY
         values = list(self._iter_values())
         for param in self.tool.params:
@@ -676,7 +674,8 @@ class Task:
                 if fit.score >= MIN_SCORE and (
                     param.required or (is_inside and (fit.cue >= MIN_CUE or self._is_loose(fit)))
                 ):
-                    yield fit
+                    found.append(fit)
+        return found
 
     def _is_loose(self, fit: Fit) -> bool:
         """Return whether a preposition announces the value, but no context does for this optional parameter."""

@@ -143,7 +143,7 @@ def test_one_timer_of_the_loop_serves_all_pieces_and_waits_of_the_reader_do_not_
             return real(when, *args, **named)
 
         loop.call_at = counted
-        return len([piece async for piece in alimit_time(pieces(), PieceTimer(60.0))])
+        return len([piece async for piece in alimit_time(pieces(), PieceTimer(60.0, 60.0))])
 
     assert asyncio.run(read()) == 150
     assert len(set_timers) == 1
@@ -158,7 +158,7 @@ def test_a_reader_may_take_longer_than_a_piece() -> None:
     found: list[Any] = []
 
     async def read() -> None:
-        async for piece in alimit_time(pieces(), PieceTimer(0.05)):
+        async for piece in alimit_time(pieces(), PieceTimer(0.05, 60.0)):
             found.append(piece)
             await asyncio.sleep(0.1)
 
@@ -184,7 +184,7 @@ def test_a_late_piece_that_fails_leaves_no_cancellation_behind() -> None:
 
     async def count_cancellations() -> int:
         with pytest.raises(ConnectionError):
-            await anext(alimit_time(pieces(), PieceTimer(0.05)))
+            await anext(alimit_time(pieces(), PieceTimer(0.05, 60.0)))
         task = asyncio.current_task()
         return 1 if task is None else task.cancelling()
 
