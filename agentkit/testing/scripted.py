@@ -258,12 +258,8 @@ def _make_error(kind: ModelErrorKind, status: int | None, _chance: random.Random
     return ModelError(f"chaos: {kind}", kind=kind, status=status, transient=True, retry_after=0.0)
 
 
-def _make_reply(message: Message, finish_reason: str = "stop") -> Reply:
-    return Reply(message, finish_reason=finish_reason)
-
-
 def _make_call(name: str, arguments: str, finish_reason: str = "tool_calls") -> Reply:
-    return _make_reply(assistant(None, [ToolCall("", name, arguments)]), finish_reason)
+    return Reply(assistant(None, [ToolCall("", name, arguments)]), finish_reason=finish_reason)
 
 
 def _pick_tool(chance: random.Random, request: Request) -> str:
@@ -279,8 +275,8 @@ ERRORS: dict[str, Instead] = {
     "timeout": partial(_make_error, "timeout", None),
 }
 USELESS: dict[str, Instead] = {
-    "empty reply": lambda *_: _make_reply(assistant()),
-    TEXT: lambda *_: _make_reply(assistant("Let me think about that first.")),
+    "empty reply": lambda *_: Reply(assistant(), finish_reason="stop"),
+    TEXT: lambda *_: Reply(assistant("Let me think about that first."), finish_reason="stop"),
     "unknown tool": lambda chance, _: _make_call(f"tool_{chance.randrange(1000)}_of_chaos", "{}"),
     "broken arguments": lambda chance, request: _make_call(_pick_tool(chance, request), '{"chaos": "'),
     "no object": lambda chance, request: _make_call(_pick_tool(chance, request), '[["chaos"], 7]'),

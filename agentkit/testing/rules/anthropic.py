@@ -57,7 +57,7 @@ def check(body: Json, issued: Json) -> None:
     _check_results(messages)
     _check_marks(body, messages)
     _check_thoughts(messages, issued)
-    _check_tools(body)
+    _check_tools(body, messages)
 
 
 def remember(reply: Json, issued: Json) -> None:
@@ -226,7 +226,7 @@ def _check_thoughts(messages: list[Json], issued: Json) -> None:
             )
 
 
-def _check_tools(body: Json) -> None:
+def _check_tools(body: Json, messages: list[Json]) -> None:
     tools = body.get("tools") or []
     names = [tool.get("name") for tool in tools]
     if len(set(names)) < len(names):
@@ -234,9 +234,7 @@ def _check_tools(body: Json) -> None:
     for number, tool in enumerate(tools):
         if "input_schema" in tool:  # other tools are the provider's own
             _check_tool(tool, f"tools.{number}.custom")
-    if not tools and any(
-        block["type"] == "tool_use" for message in body["messages"] for block in _list_blocks(message)
-    ):
+    if not tools and any(block["type"] == "tool_use" for message in messages for block in message["content"]):
         raise Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools")
     choice = body.get("tool_choice") or {"type": "auto"}
     if "tool_choice" in body and not tools:
@@ -250,11 +248,6 @@ def _check_tools(body: Json) -> None:
         raise Invalid("Thinking may not be enabled when tool_choice forces tool use.")
     if thinks and body["max_tokens"] <= body["thinking"].get("budget_tokens", 0):
         raise Invalid("`max_tokens` must be greater than `thinking.budget_tokens`")
-
-
-def _list_blocks(message: Json) -> list[Json]:
-    content = message["content"]
-    return content if isinstance(content, list) else []
 
 
 def _check_tool(tool: Json, at: str) -> None:

@@ -12,15 +12,9 @@ from .invalid import Invalid, Json, matches_whole, split_keys
 
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
 _PARAMETERS = split_keys("contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent")
-_DATA = {
-    "text",
-    "inlineData",
-    "functionCall",
-    "functionResponse",
-    "fileData",
-    "executableCode",
-    "codeExecutionResult",
-} | {"toolCall", "toolResponse"}
+_DATA = split_keys(
+    "text inlineData functionCall functionResponse fileData executableCode codeExecutionResult toolCall toolResponse"
+)
 _PART = _DATA | {"thought", "thoughtSignature", "videoMetadata"}
 _SCHEMA = split_keys(
     "type format title description nullable enum maxItems minItems properties required minProperties maxProperties "

@@ -101,23 +101,19 @@ _EMPTY: dict[str, Json] = {
 def _build_pieces(reply: Json, model: str) -> Iterator[str]:
     number = -1
 
-    def event(kind: str, **data: Any) -> str:
+    def event(type: str, **data: Any) -> str:
         nonlocal number
         number += 1
-        return format_event({"type": kind, "sequence_number": number, **data}, kind)
+        return format_event({"type": type, "sequence_number": number, **data}, type)
 
     yield event("response.created", response=_build_response(reply, model, [], "in_progress"))
     whole = _build_reply(reply, model)
     for place, (item, deltas) in enumerate(_iter_items(reply)):
         yield event("response.output_item.added", output_index=place, item={**item, **_EMPTY.get(item["type"], {})})
         for delta in deltas:
-            yield event(**_rename_type(delta), output_index=place, item_id=item["id"])
+            yield event(**delta, output_index=place, item_id=item["id"])
         yield event("response.output_item.done", output_index=place, item=item)
     yield event(f"response.{whole['status']}", response=whole)
-
-
-def _rename_type(delta: Json) -> Json:
-    return {"kind" if key == "type" else key: value for key, value in delta.items()}
 
 
 def _build_error(status: int, reply: Json) -> Json:
