@@ -26,7 +26,6 @@ from pydantic_core import to_jsonable_python
 
 from .. import DefinitionError, JsonAgent, Paused, Result, RunError, Session
 from ..extend import (
-    Message,
     Model,
     Place,
     ProgressBar,
@@ -223,10 +222,7 @@ class _Evaluation:
             yield None
             return
         with opened_evaluation(self._journal, self._digest(), fresh=self._fresh) as self._stored:
-            try:
-                yield self._stored
-            finally:
-                self._stored = None
+            yield self._stored
 
     def check_cases(self) -> None:
         """Raise `DefinitionError` for a case that names a tool which the agent cannot have, or that lacks a judge."""
@@ -350,7 +346,8 @@ class _Evaluation:
             if isinstance(wanted, str) and recorded != mask(wanted.strip()):
                 raise RunError(f"{file}: the recorded query is {recorded!r:.200}, not that of the case. {remedy}")
             attempt.add(await attempt.agent.areplay(file, any_model=True, execute=self._execute), recorded)
-            if not self._execute and any(map(_ends_program, attempt.messages)):
+            has_program = any(one["role"] == "tool" and one.get("name") == PROGRAM_TOOL for one in attempt.messages)
+            if has_program and not self._execute:
                 raise RunError(f"{file}: the calls inside a program are not recorded. Run the tools: --execute")
 
     def _file(self, folder: str | os.PathLike[str], planned: _Planned, turn: int) -> Path:
@@ -414,10 +411,6 @@ async def _call_user(function: Callable[[Attempt], Any], attempt: Attempt) -> st
 async def _ask(helper: JsonAgent[Any], about: Mapping[str, Any]) -> Any:
     text = json.dumps(to_jsonable_python(about, fallback=str), ensure_ascii=False, indent=1)
     return (await helper.arun(text)).answer
-
-
-def _ends_program(message: Message) -> bool:
-    return message["role"] == "tool" and message.get("name") == PROGRAM_TOOL
 
 
 def _restore(session: Session, attempt: Attempt) -> bool:

@@ -78,7 +78,7 @@ class OpenSpan:
             self.span.set_attribute(names.ERROR_TYPE, error_type)
             self.span.set_status(trace.Status(trace.StatusCode.ERROR, text))
 
-    def end(self, attributes: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = {}) -> float:  # noqa: B006
+    def end(self, attributes: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> float:
         """End the span with further attributes and return its seconds; a function is called only if they are kept."""
         now = time.time_ns()
         if self.is_recording:
@@ -142,7 +142,7 @@ def request_content(request: Request) -> dict[str, str]:
     """Return the attributes with the messages, the instruction and the tools of a request."""
     instruction = [part for message in request.messages if message["role"] == "system" for part in _parts(message)]
     messages = [_convert(message) for message in request.messages if message["role"] != "system"]
-    tools = [{"type": "function", **_function(tool)} for tool in request.tools.schemas("openai")]
+    tools = [{"type": "function", **tool["function"]} for tool in request.tools.schemas("openai")]
     found = {names.SYSTEM_INSTRUCTIONS: instruction, names.INPUT_MESSAGES: messages, names.TOOL_DEFINITIONS: tools}
     return {name: encode(value) for name, value in found.items() if value}
 
@@ -162,11 +162,6 @@ def text_content(attribute: str, role: str, text: str) -> dict[str, str]:
 def encode(data: Any) -> str:
     """Return JSON data as text, its secrets masked."""
     return mask(json.dumps(mask_data(data), ensure_ascii=False, default=str))
-
-
-def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
-    function = tool.get("function", tool)
-    return {key: function[key] for key in ("name", "description", "parameters") if key in function}
 
 
 def _convert(message: Message) -> dict[str, Any]:

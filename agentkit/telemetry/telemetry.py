@@ -160,10 +160,6 @@ class ChatSpan:
         if recorder.content and self.span.is_recording:
             self.span.span.set_attributes(request_content(effect.request))
 
-    def within_span(self, effect: AskModel) -> AskModel:
-        """Return the request as one whose work is done in the context of the span."""
-        return replace(effect, model=TracedModel(effect.model, self.span.context))
-
     def note_piece(self) -> None:
         """Note that a piece of the reply arrived."""
         if self._first_chunk is None:
@@ -284,7 +280,7 @@ class RunSpans:
             {**self._agent, names.CONVERSATION: conversation},
         )
         try:
-            reply: Reply = yield from ask(chat.within_span(effect))
+            reply: Reply = yield from ask(replace(effect, model=TracedModel(effect.model, chat.span.context)))
         except BaseException as error:  # a closed flow too
             chat.fail(error)
             raise
