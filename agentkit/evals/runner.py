@@ -11,8 +11,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -125,7 +125,7 @@ async def aevaluate(agent: AgentSource, cases: CaseSource, **how: Unpack[EvalOpt
     planned = evaluation.plan()
     outcomes: dict[str, Trial] = {}
     async with AsyncExitStack() as stack:
-        stored = stack.enter_context(evaluation.opened())
+        stored = evaluation.stored = stack.enter_context(evaluation.opened())
         if stored is not None:
             began = stored.state["began"]
             outcomes |= {key: with_results(trial, stored.place) for key, trial in stored.outcomes.items()}
@@ -188,7 +188,7 @@ class _Evaluation:
         if self._record is not None and self._replay is not None:
             raise DefinitionError("evaluate: record= and replay= exclude each other. Give one of them.")
         self._source = os.fspath(cases) if isinstance(cases, str | os.PathLike) else "cases"
-        self._stored: StoredEvaluation | None = None
+        self.stored: StoredEvaluation | None = None
         self._helpers: dict[Any, JsonAgent[Any]] = {}
 
     def _check_models(self) -> None:
@@ -215,14 +215,11 @@ class _Evaluation:
             for number in numbers
         ]
 
-    @contextmanager
-    def opened(self) -> Iterator[StoredEvaluation | None]:
-        """Yield the evaluation in the journal; None without one."""
+    def opened(self) -> AbstractContextManager[StoredEvaluation | None]:
+        """Return the context of the evaluation in the journal; of None without one."""
         if self._journal is None or self._replay is not None:
-            yield None
-            return
-        with opened_evaluation(self._journal, self._digest(), fresh=self._fresh) as self._stored:
-            yield self._stored
+            return nullcontext()
+        return opened_evaluation(self._journal, self._digest(), fresh=self._fresh)
 
     def check_cases(self) -> None:
         """Raise `DefinitionError` for a case that names a tool which the agent cannot have, or that lacks a judge."""
@@ -254,8 +251,8 @@ class _Evaluation:
             runs=attempt.runs,
             results=[result.as_dict() for result in attempt.results[-1:] if failures],
         )
-        if self._stored is not None:
-            self._stored.keep(trial)
+        if self.stored is not None:
+            self.stored.keep(trial)
         return trial
 
     def _digest(self) -> str:
@@ -311,10 +308,10 @@ class _Evaluation:
         """Ask the agent each query of the conversation; one that an earlier process began continues."""
         session = Session()
         query: Query | None = attempt.case.query
-        if self._stored is not None:
-            name = self._stored.name_of(planned.blank)
-            session = Session.open(name, self._stored.place)
-            if name in self._stored.begun and _restore(session, attempt):
+        if self.stored is not None:
+            name = self.stored.name_of(planned.blank)
+            session = Session.open(name, self.stored.place)
+            if name in self.stored.begun and _restore(session, attempt):
                 query = None  # the run that was interrupted continues
             elif attempt.said and (query := await self._next_query(attempt)) is None:
                 return
@@ -324,8 +321,8 @@ class _Evaluation:
             is_begun = query is None
             result = await attempt.agent.arun(query, session=session, record=None if is_begun else file, **how)
             attempt.add(result, query)
-            if is_begun and file is not None and self._stored is not None:  # the journal has its begin, too
-                export(result.run_id, file, store=self._stored.place)
+            if is_begun and file is not None and self.stored is not None:  # the journal has its begin, too
+                export(result.run_id, file, store=self.stored.place)
             if (query := await self._next_query(attempt)) is None:
                 return
 

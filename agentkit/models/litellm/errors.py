@@ -207,14 +207,15 @@ def convert_error(
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # only a wrapper
     if is_accepted and (found := find_error(body or "")):
         links = [found]
-    kind, transient = _classify(links, begun)
+    whole = "\n".join([*map(str, links), *_iter_bodies(links)])
+    kind, transient = _classify(links, whole, begun)
     status = _find_status(links)
     is_page = any(isinstance(link, WebPage) for link in links) or (
         is_accepted and (body or "").lstrip().startswith("<")
     )
     text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun, status)))[:_MAX_MESSAGE_CHARS]
-    text += _find_remedy(links, kind)
-    retry_after = _find_retry_after(links)
+    text += _find_remedy(links, whole, kind)
+    retry_after = _find_retry_after(links, whole)
     mask_exception(error, outer=outer)
     for link in iterate_causes(error, outer):
         link.__traceback__ = None
@@ -238,10 +239,9 @@ def _iter_chain(error: BaseException | None, outer: BaseException | None) -> Ite
         error = inner or error.__cause__ or error.__context__
 
 
-def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, bool]:
+def _classify(links: list[BaseException], text: str, begun: bool) -> tuple[ModelErrorKind, bool]:
     """Return the kind of failure, and whether the same request can succeed later."""
     status = _find_status(links)
-    text = "\n".join([*map(str, links), *_iter_bodies(links)])
     names = {base.__name__ for link in links for base in type(link).__mro__}
     # First lines only: litellm puts tracebacks into its messages, and their source lines mention context windows.
     headlines = "\n".join([*(str(link).partition("\n")[0] for link in links), *_iter_bodies(links)])
@@ -328,7 +328,7 @@ def _iter_bodies(links: list[BaseException]) -> Iterator[str]:
             continue
 
 
-def _find_retry_after(links: list[BaseException]) -> float | None:
+def _find_retry_after(links: list[BaseException], text: str) -> float | None:
     """Return the seconds to wait: `Retry-After` (RFC 9110, 10.2.3: seconds or a date), its ms variant, or the body."""
     headers = _find_headers(links) or {}
     try:
@@ -341,7 +341,7 @@ def _find_retry_after(links: list[BaseException]) -> float | None:
             return max(0.0, parsedate_to_datetime(wait).timestamp() - time.time())
     except ValueError:
         return None
-    in_body = _RETRY_DELAY.search("\n".join([*map(str, links), *_iter_bodies(links)]))
+    in_body = _RETRY_DELAY.search(text)
     return float(in_body[1]) if in_body else None
 
 
@@ -370,9 +370,8 @@ def _explain(links: list[BaseException], body: str | None, begun: bool, status: 
     return f"the reply cannot be read: {text}" if unread else text
 
 
-def _find_remedy(links: list[BaseException], kind: ModelErrorKind) -> str:
+def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind) -> str:
     """Return what to do about the failure, as a further sentence; "" if unknown."""
-    text = "\n".join([*map(str, links), *_iter_bodies(links)])
     if kind == "bad_request" and "image_url" in find_refused_parts(text):
         return ". The model takes no images: remove them, or choose a model with vision."
     if kind == "connection" and _REFUSED.search(text):
