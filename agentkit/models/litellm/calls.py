@@ -22,6 +22,7 @@ from types import FunctionType
 from typing import Any, TypeAlias
 
 from ...core.messages import Message
+from ...core.portable import copy_value
 from ...core.values import frozen
 from .importing import HANDLER_FLAG, HANDLERS, own_call, report_difference
 from .limits import ReplyGuard
@@ -103,8 +104,7 @@ class _Recording:
 
     def take(self, handler: Any, call: Callable[..., Any], named: dict[str, Any]) -> Any:
         """Make the call; keep its arguments as they are before it."""
-        kept = {**named, "messages": ()}
-        self.calls.append((handler, {key: _copy_tree(value) for key, value in kept.items()}))
+        self.calls.append((handler, copy_value({**named, "messages": ()})))
         outcome = call(**named)
         if asyncio.iscoroutine(outcome):
             return _LaterOutcome(self, outcome)
@@ -212,7 +212,7 @@ class PlannedCall:
         """Return the arguments with the silent log, if litellm's log may be silent, and tools that it may change."""
         arguments = self.arguments
         if "tools" in arguments and self.provider not in NON_MUTATING_PROVIDERS:
-            arguments = {**arguments, "tools": _copy_tree(arguments["tools"])}
+            arguments = {**arguments, "tools": copy_value(arguments["tools"])}
         return {**arguments, **silence_logging(self.litellm, arguments, is_async=self.is_async)}
 
     def _convert(self, error: Exception) -> Exception:
@@ -272,13 +272,6 @@ class Calls:
         self._prepared.append(_PreparedCall(given, settings, place, handler, named, response))
 
 
-def _copy_tree(value: Any) -> Any:
-    """Return a deep copy of dicts and lists; other values, and those inside, stay the same."""
-    if type(value) is dict:
-        return {key: _copy_tree(inner) for key, inner in value.items()}
-    return [_copy_tree(inner) for inner in value] if type(value) is list else value
-
-
 def _copy_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, those that are dicts and lists copied."""
     return {key: value.copy() if type(value) in (dict, list) else value for key, value in values.items()}
@@ -318,8 +311,8 @@ def _list_variables(provider: str) -> tuple[str, ...]:
 
 def _copy_key(given: Mapping[str, Any], settings: tuple[Any, ...]) -> _Key:
     """Return a key that litellm and the host cannot change; the tools stay one object, which no one changes."""
-    kept = {key: value if key == "tools" else _copy_tree(value) for key, value in given.items()}
-    return kept, tuple(map(_copy_tree, settings))
+    kept = {key: value if key == "tools" else copy_value(value) for key, value in given.items()}
+    return kept, tuple(map(copy_value, settings))
 
 
 def is_untouched(litellm: Any) -> bool:

@@ -188,10 +188,9 @@ class MessageForm:
     @property
     def mark(self) -> dict[str, str] | None:
         """The mark of cached prefixes; None if the model caches by itself, or nothing."""
-        has_marks = not (self.has_template or self.for_responses or self.cache == "off")
-        return (
-            _CACHE_MARKS[self.cache] if has_marks and caches_by_marks(self.provider, self.model, self.flags) else None
-        )
+        if self.has_template or self.for_responses or not caches_by_marks(self.provider, self.model, self.flags):
+            return None
+        return _CACHE_MARKS.get(self.cache)
 
     def convert(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages with known keys only, without empty assistant messages and without cache marks."""
