@@ -333,11 +333,10 @@ class _Handler(BaseHTTPRequestHandler):
         data = self._read_body()
         headers = {key.lower(): value for key, value in self.headers.items()}
         wire = find_wire(self.path.partition("?")[0])
-        if wire is None and self._answer_batches(server, headers, data):
-            return
         if wire is None:
-            server.requests.append(RecordedRequest(self.path, headers, None))
-            self._send(404, {"error": {"message": f"no provider has the path {self.path}"}}, {})
+            if not self._answer_batches(server, headers, data):
+                server.requests.append(RecordedRequest(self.path, headers, None))
+                self._send(404, {"error": {"message": f"no provider has the path {self.path}"}}, {})
             return
         request, reply = server.accept(self.path, headers, data, wire)
         if "wait" in reply:

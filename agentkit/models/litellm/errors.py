@@ -185,7 +185,7 @@ def convert_error(
     *,
     model: str,
     begun: bool = False,
-    body: str | None = None,
+    body: str = "",
     is_accepted: bool = False,
     outer: BaseException | None = None,
 ) -> ModelError:
@@ -205,14 +205,12 @@ def convert_error(
     """
     chain = list(_iter_chain(error, outer))
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # only a wrapper
-    if is_accepted and (found := find_error(body or "")):
+    if is_accepted and (found := find_error(body)):
         links = [found]
     whole = "\n".join([*map(str, links), *_iter_bodies(links)])
     kind, transient = _classify(links, whole, begun)
     status = _find_status(links)
-    is_page = any(isinstance(link, WebPage) for link in links) or (
-        is_accepted and (body or "").lstrip().startswith("<")
-    )
+    is_page = any(isinstance(link, WebPage) for link in links) or (is_accepted and body.lstrip().startswith("<"))
     text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun, status)))[:_MAX_MESSAGE_CHARS]
     text += _find_remedy(links, whole, kind)
     retry_after = _find_retry_after(links, whole)
@@ -345,10 +343,10 @@ def _find_retry_after(links: list[BaseException], text: str) -> float | None:
     return float(in_body[1]) if in_body else None
 
 
-def _explain(links: list[BaseException], body: str | None, begun: bool, status: int | None) -> str:
+def _explain(links: list[BaseException], body: str, begun: bool, status: int | None) -> str:
     """Return one line about the failure, quoting the provider if it sent a message."""
     bodies = [*_iter_bodies(links)]
-    for text in [*bodies, body or "", *map(str, links)]:
+    for text in [*bodies, body, *map(str, links)]:
         if message := _extract_message(text):
             return message
     names = _TRANSPORT_CLASSES | _TIMEOUT_CLASSES

@@ -217,14 +217,14 @@ class ReplyGuard:
         return bool(self.responses) and self.responses[-1].is_success
 
     @property
-    def body(self) -> str | None:
-        """The text of the last response, as it came; None if it was not read as a whole."""
+    def body(self) -> str:
+        """The text of the last response, as it came; "" if it was not read as a whole."""
         with suppress(IndexError, RuntimeError):
             response = self.responses[-1]
             body: bytes | None = response.extensions.get(_BODY)
             text: str = response.text if body is None else body.decode(errors="replace")
             return text
-        return None
+        return ""
 
     def check(self, size: int) -> None:
         """Raise an exception, which closes the connection, if the reply is too large or abandoned."""

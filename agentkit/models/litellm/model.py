@@ -332,7 +332,7 @@ class LiteLLMModel:
             route = self.find_route()
             answer = self._plan(request, is_async=False).complete(guard)
             if not request.stream or route.provider in _UNREADABLE_STREAMS:
-                reply = self._mark_end(read_reply(answer, route, guard.body or ""), request)
+                reply = self._mark_end(read_reply(answer, route, guard.body), request)
                 yield from split_deltas(reply.message) if request.stream else ()
                 yield reply
                 return
@@ -356,7 +356,7 @@ class LiteLLMModel:
             route = self.find_route()
             answer = await self._plan(request, is_async=True).acomplete(guard)
             if not request.stream or route.provider in _UNREADABLE_STREAMS:
-                reply = self._mark_end(read_reply(answer, route, guard.body or ""), request)
+                reply = self._mark_end(read_reply(answer, route, guard.body), request)
                 for delta in split_deltas(reply.message) if request.stream else ():
                     yield delta
                 yield reply
