@@ -86,27 +86,25 @@ class RecordedRun:
 
     def __call__(self, agent: Any, query: str, **options: Any) -> Any:
         """Return the result of the run; `options` are those of `agent.run` and apply to recording only."""
-        path = self._next_path()
+        path = self._next_path(query)
         if self._records:
             return agent.run(query, record=path, **options)
-        return agent.replay(self._check_recording(path, query), **self._replay_options)
+        return agent.replay(path, **self._replay_options)
 
     async def arun(self, agent: Any, query: str, **options: Any) -> Any:
         """Return the result of the run, on the running event loop."""
-        path = self._next_path()
+        path = self._next_path(query)
         if self._records:
             return await agent.arun(query, record=path, **options)
-        return await agent.areplay(self._check_recording(path, query), **self._replay_options)
+        return await agent.areplay(path, **self._replay_options)
 
-    def _next_path(self) -> Path:
+    def _next_path(self, query: str) -> Path:
+        """Return the file of this call; fail the test if `query` is not recorded there and has to be."""
         self._calls += 1
         path = self._path if self._calls == 1 else self._path.with_stem(f"{self._path.stem}-{self._calls}")
         if self._records:
             path.parent.mkdir(parents=True, exist_ok=True)
-        return path
-
-    def _check_recording(self, path: Path, query: str) -> Path:
-        """Return `path`; fail the test if there is no recording of `query`."""
+            return path
         remedy = f"record it: pytest {RECORD_OPTION}"
         if not path.exists():
             pytest.fail(f"no run is recorded in {path}; {remedy}", pytrace=False)
