@@ -503,7 +503,12 @@ def _bare_name(route: Any) -> str:
 def _copy_model(model: LiteLLMModel, litellm: Any, route: Any, batches: BatchModel) -> LiteLLMModel:
     """Return the model with a client that sends nothing, and waits as long as a batch takes."""
     httpx = import_module("httpx")
-    client = httpx.AsyncClient(transport=_make_transport(httpx, batches))
+
+    async def handle(request: Any) -> Any:
+        status, body = await batches.take(request.headers[LINE_HEADER], request.url.path, request.content)
+        return httpx.Response(status, content=body, headers={"content-type": "application/json"})
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(handle))
     if route.provider == "azure":
         openai = import_module("openai")
         return model.for_client(
@@ -515,14 +520,6 @@ def _copy_model(model: LiteLLMModel, litellm: Any, route: Any, batches: BatchMod
     handler.client = client
     form = batch_form(route.provider)
     return model.for_client(handler, f"{route.provider}/{form.route}{_bare_name(route)}" if form.route else "")
-
-
-def _make_transport(httpx: Any, batches: BatchModel) -> Any:
-    async def handle(request: Any) -> Any:
-        status, body = await batches.take(request.headers[LINE_HEADER], request.url.path, request.content)
-        return httpx.Response(status, content=body, headers={"content-type": "application/json"})
-
-    return httpx.MockTransport(handle)
 
 
 def _split_lines(lines: Sequence[_Line], most: int) -> Generator[list[_Line], None, None]:
