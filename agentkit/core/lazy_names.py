@@ -86,10 +86,15 @@ def display_with(place: str, read: Callable[[Any], Any] | None = None) -> Callab
     """
 
     def method(value: Any, *args: Any) -> Any:
-        module, _, name = place.partition(":")
-        return getattr(import_module(module), name)(read(value) if read else value, *args)
+        return _load(place)(read(value) if read else value, *args)
 
     return method
+
+
+def _load(place: str) -> Any:
+    """Return the attribute at a place, "package.module:attribute"."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 _doors: dict[str, str] = {}
@@ -106,8 +111,7 @@ def open_door(name: str) -> Any:
     Raises:
         DefinitionError: A package that the door needs is not installed; the error names it.
     """
-    module, _, attribute = _doors[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return _load(_doors[name])
 
 
 _clean_ups: dict[str, str] = {}
@@ -123,9 +127,4 @@ def register_clean_ups(places: dict[str, str]) -> None:
 
 def clean_ups() -> dict[str, Callable[[Any], Any]]:
     """Return by the names of the tables what opens the clean-up of a door: it imports the door when it is called."""
-    return {table: _call_at(place) for table, place in _clean_ups.items()}
-
-
-def _call_at(place: str) -> Callable[[Any], Any]:
-    module, _, attribute = place.partition(":")
-    return lambda value: getattr(import_module(module), attribute)(value)
+    return {table: display_with(place) for table, place in _clean_ups.items()}
