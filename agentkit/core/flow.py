@@ -160,9 +160,9 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
             stack.append(entry)
             error = None
             try:
-                while True:  # the effect passes the layers, out to the first one that handles it
+                while True:  # the effect passes the layers around its generator, out to the first one that handles it
                     kind = type(wish)
-                    steps = paths[kind] if level == 0 else _beyond(level, paths[kind])
+                    steps = paths[kind] if level == 0 else [step for step in paths[kind] if step[0] > level]
                     for level, handle, before, hooks in steps:
                         if handle is not None:
                             break
@@ -239,11 +239,6 @@ class _Paths(dict[type, list[_Step]]):
                 path.append((place + 1, handle, None, None))
         self[kind] = path
         return path
-
-
-def _beyond(level: int, path: list[_Step]) -> list[_Step]:
-    """Return the rest of the way, for an effect of a handler, which only the layers around that one see."""
-    return [step for step in path if step[0] > level]
 
 
 class _Receivers(dict[type, tuple[int, ...]]):
