@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from .errors import Paused
 from .host import find_kernel
@@ -25,6 +25,7 @@ from .portable import parse_json
 from .threads import is_cancelled
 from .values import frozen
 
+T = TypeVar("T")
 Scope: TypeAlias = Literal["call", "values", "recipients"]
 """What a person allows: this call; also later calls of the tool with the same values, or to the same recipients."""
 
@@ -211,10 +212,8 @@ class Person:
         problem = ""
         while left := [entry for entry in pending if entry.call.id not in answers]:
             complaint = f"{escape_unprintable(problem)}\n" if problem else ""
-            try:
-                with _PROMPT_LOCK:
-                    text = (self.read or _read)(f"\n{describe_calls(left)}\n{complaint}{make_question(left)}")
-            except (EOFError, OSError, RuntimeError):  # a lost standard input; a notebook without a frontend
+            prompt = f"\n{describe_calls(left)}\n{complaint}{make_question(left)}"
+            if (text := _ask_alone(partial(self.read or _read, prompt))) is None:
                 return answers
             try:
                 answers |= {left[place].call.id: answer for place, answer in read_decisions(text, left).items()}
@@ -225,18 +224,19 @@ class Person:
 
     def answer(self, question: Question, problem: str = "") -> Any:
         """Return the person's answer to a question of a tool, as JSON data; None if no person can be asked."""
-        try:
-            with _PROMPT_LOCK:
-                return read_value(question, partial(_ask_line, self.read or _read), problem)
-        except (EOFError, OSError, RuntimeError):
-            return None
+        return _ask_alone(partial(read_value, question, partial(_ask_line, self.read or _read), problem))
 
 
 def ask_line(prompt: str) -> str | None:
     """Return the line that the person at the terminal or in the notebook enters; None if no person can be asked."""
+    return _ask_alone(partial(_ask_line, _read, prompt))
+
+
+def _ask_alone(ask: Callable[[], T]) -> T | None:
+    """Return what `ask` reads from the person, while no other question is shown; None if no person can be asked."""
     try:
         with _PROMPT_LOCK:
-            return _ask_line(_read, prompt)
+            return ask()
     except (EOFError, OSError, RuntimeError):  # a lost standard input; a notebook without a frontend
         return None
 
