@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ..core.errors import ModelError, ToolError
 from ..core.flow import Flow, ask
 from ..core.messages import system, text_of, user
+from ..core.portable import iterate_scalars
 from ..core.values import frozen
 from ..engine.model import AskModel, Model, Request
 from ..tools.registry import ToolRegistry
@@ -78,11 +79,9 @@ class Claim:
 
 def extract_claims(text: str) -> list[Claim]:
     """Return the claims of a text, each once; the figures of a date, a time or an address are not numbers."""
-    found: list[Claim] = []
-    for kind, form, read in (("address", _URL, _address), ("quotation", _QUOTATION, _quotation)):
-        found += (read(match) for match in form.finditer(text))
-        if kind == "address":
-            text = form.sub(" ", text)
+    found = [Claim(match[0].rstrip(".,;:!?*"), "address") for match in _URL.finditer(text)]
+    text = _URL.sub(" ", text)
+    found += (Claim(next(filter(None, match.groups())), "quotation") for match in _QUOTATION.finditer(text))
     for form in (_ISO, _SHORT, _WORDS):
         dated = [(match, dates) for match in form.finditer(text) if (dates := _dates(match))]
         found += (Claim(match[0].strip(), "date", dates=dates) for match, dates in dated)
@@ -91,32 +90,6 @@ def extract_claims(text: str) -> list[Claim]:
     text = _LISTED.sub(" ", _TIME.sub(" ", text))
     found += map(_number, _NUMBER.finditer(text))
     return list({claim.text: claim for claim in found}.values())
-
-
-def find_dated_pieces(text: str) -> str:
-    """Return the pieces of a long text that may be dates in figures or times, once each.
-
-    The patterns themselves would be tried at every letter; a pattern that begins with a digit is not.
-    """
-    return "\n".join(set(_MARKED.findall(text)))
-
-
-def find_dates(text: str, marked: str) -> set[Date]:
-    """Return the possible dates of a text, of which `marked` are the pieces in figures."""
-    matches = [match for form in (_ISO, _SHORT) for match in form.finditer(marked)]
-    for month in _NEAR.finditer(text):
-        matches += _WORDS.finditer(text[max(0, month.start() - 10) : month.end() + 25])
-    return {date for match in matches for date in _dates(match)}
-
-
-def find_minutes(marked: str) -> set[int]:
-    """Return the times of day in a text, in minutes since midnight."""
-    return {minutes for match in _TIME.finditer(marked) for minutes in _minutes(match)}
-
-
-def find_urls(text: str) -> set[str]:
-    """Return the web addresses of a text, normalized."""
-    return {normalize_address(match[0]) for match in _URL.finditer(text)}
 
 
 def find_digits(text: str) -> set[str]:
@@ -170,14 +143,6 @@ def find_small_numbers(text: str) -> set[float]:
     """Return the numbers up to twelve that a text contains as words."""
     words = (match[0] for match in _SMALL_WORD.finditer(text) if not text[match.start() - 1 : match.start()].isalpha())
     return {float(_SMALL.index(word)) for word in map(str.lower, words) if word in _SMALL}
-
-
-def _address(match: re.Match[str]) -> Claim:
-    return Claim(match[0].rstrip(".,;:!?*"), "address")
-
-
-def _quotation(match: re.Match[str]) -> Claim:
-    return Claim(next(group for group in match.groups() if group), "quotation")
 
 
 def _dates(match: re.Match[str]) -> tuple[Date, ...]:
@@ -270,7 +235,8 @@ def evidence(*, refusals: int = 1) -> Evidence:
 
 def find_unsupported(answer: Any, source: str) -> list[Claim]:
     """Return the claims of an answer (a text, or data with texts and numbers) that `source` does not contain."""
-    claims = extract_claims("\n".join(_texts(to_json_data(answer))))
+    values = (value for value in iterate_scalars(to_json_data(answer)) if not isinstance(value, bool | None))
+    claims = extract_claims("\n".join(map(str, values)))
     found = _Source(source)
     return [claim for claim in claims if not found.supports(claim)]
 
@@ -329,16 +295,6 @@ def summarize(model: Model, asked: str, source: str) -> Flow[str]:
     return keep_supported_lines(text_of(reply.message)[:MAX_SUMMARY_CHARS], source)
 
 
-def _texts(data: Any) -> Iterator[str]:
-    if isinstance(data, dict):
-        data = list(data.values())
-    if isinstance(data, list):
-        for entry in data:
-            yield from _texts(entry)
-    elif data is not None and not isinstance(data, bool):
-        yield str(data)
-
-
 def _search(find: Callable[[str], T]) -> "cached_property[T]":
     return cached_property(lambda source: find(source._text))
 
@@ -352,17 +308,32 @@ class _Source:
     _numbers = _search(find_numbers)
     _digits = _search(find_digits)
     _small_numbers = _search(find_small_numbers)
-    _addresses = _search(find_urls)
     _lower = _search(str.lower)
-    _marked = _search(find_dated_pieces)
+
+    @cached_property
+    def _addresses(self) -> set[str]:
+        return {normalize_address(match[0]) for match in _URL.finditer(self._text)}
+
+    @cached_property
+    def _marked(self) -> str:
+        """The pieces of a long text that may be dates in figures or times, once each.
+
+        The patterns themselves would be tried at every letter; a pattern that begins with a digit is not.
+        """
+        return "\n".join(set(_MARKED.findall(self._text)))
 
     @cached_property
     def _dates(self) -> set[Date]:
-        return find_dates(self._text, self._marked)
+        """The possible dates."""
+        matches = [match for form in (_ISO, _SHORT) for match in form.finditer(self._marked)]
+        for month in _NEAR.finditer(self._text):
+            matches += _WORDS.finditer(self._text[max(0, month.start() - 10) : month.end() + 25])
+        return {date for match in matches for date in _dates(match)}
 
     @cached_property
     def _minutes(self) -> set[int]:
-        return find_minutes(self._marked)
+        """The times of day, in minutes since midnight."""
+        return {minutes for match in _TIME.finditer(self._marked) for minutes in _minutes(match)}
 
     def supports(self, claim: Claim) -> bool:
         """Return whether the text contains the claim."""
