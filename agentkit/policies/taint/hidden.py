@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
-from ...core.flow import Effect, Flow, Policy, ask, interpret
+from ...core.flow import Flow, Hooks, Policy, ask, interpret
 from ...core.masking import mask
 from ...core.messages import (
     TRUSTED,
@@ -129,10 +129,6 @@ class Handles:
                 raise UnknownHandle(f"{reference}: the result {handle} has no field {key!r} there.") from None
         return (_find_entry(reference, value, begin.rstrip("]")) if begin else value), label
 
-    def list_kept(self) -> list[Label]:
-        """Return the labels of what tools may have kept of hidden results."""
-        return [label for label in self.stored.labels.values() if label.kept]
-
     def is_vouched(self, reference: Reference) -> bool:
         """Return whether the value is one of a trusted field."""
         return isinstance(reference.value, str | int | float) and reference.value in reference.label.vouched
@@ -167,14 +163,6 @@ class Handles:
         found: list[Reference] = []
         return self._resolve(arguments, "", found.append), found
 
-    def resolve_call(self, call: ToolCall) -> ToolCall:
-        """Return a stored call as those who decide about it see it; one with unknown references as it is."""
-        try:
-            arguments, references = self.resolve(json.loads(call.arguments))
-        except (UnknownHandle, ValueError, RecursionError):
-            return call
-        return _show_call(call, arguments, references)
-
     def _resolve(self, data: Any, where: str, note: Callable[[Reference], None]) -> Any:
         if isinstance(data, dict):
             return {key: self._resolve(value, f"{where}.{key}".lstrip("."), note) for key, value in data.items()}
@@ -202,10 +190,17 @@ def _show_call(call: ToolCall, arguments: Any, references: Sequence[Reference]) 
 
 
 def show_waiting(call: ToolCall, digest: str, stored: TruncatedResults, history: Sequence[Message]) -> ToolCall:
-    """Return a call that waits with the values of its references, unless its digest is that of a call without any."""
+    """Return a call that waits with the values of its references, as those who decide about it see it.
+
+    One whose digest is that of a call without any, and one with unknown references, is returned as it is.
+    """
     if "#" not in call.arguments or digest_call(call) == digest:
         return call
-    return Handles(stored, history).resolve_call(call)
+    try:
+        arguments, references = Handles(stored, history).resolve(json.loads(call.arguments))
+    except (UnknownHandle, ValueError, RecursionError):
+        return call
+    return _show_call(call, arguments, references)
 
 
 def _find_entry(reference: str, value: Any, begin: str) -> str:
@@ -264,10 +259,6 @@ def _iterate_all(data: Any, where: str = "") -> Iterator[tuple[str, Any]]:
         yield where, data
 
 
-def _texts_in(value: Any) -> Iterator[str]:
-    return (part for _, part in iterate_leaves(value) if isinstance(part, str))
-
-
 MIN_QUOTED_CHARS = 12
 """Characters that a text has in common with a hidden one to quote it; a shorter hidden text is quoted as a whole."""
 
@@ -307,8 +298,6 @@ HANDLE_TOOLS = (REVEAL, EXTRACT, EXTRACT_TEXT)
 ExtractedKind: TypeAlias = Literal["yes_or_no", "number", "date", "choice"]
 Extractor: TypeAlias = Callable[[Any, str, str, RunContext[Any]], Awaitable[Any]]
 """Asks a model without tools: the type of the answer, the question, the text, the run."""
-Find: TypeAlias = Callable[[str, RunContext[Any]], Any]
-"""Returns the value of a reference, and adds its label to the run's call."""
 
 
 def make_handle_tools(handles: Handles, extract: Extractor) -> Sequence[JsonTool[..., Any]]:
@@ -320,6 +309,7 @@ def make_handle_tools(handles: Handles, extract: Extractor) -> Sequence[JsonTool
     """
 
     def find(reference: str, run: RunContext[Any]) -> Any:
+        """Return the value of a reference, and add its label to the run's call."""
         try:
             value, label = handles.find(reference.strip())
         except UnknownHandle as error:
@@ -338,10 +328,6 @@ def make_handle_tools(handles: Handles, extract: Extractor) -> Sequence[JsonTool
         """
         return render_text(find(reference, run))
 
-    return tuple(JsonTool(tool, effect="read") for tool in (reveal_result, *_make_extract_tools(find, extract)))
-
-
-def _make_extract_tools(find: Find, extract: Extractor) -> Sequence[Callable[..., Any]]:
     async def extract_value(
         reference: str, question: str, kind: ExtractedKind, run: RunContext[Any], choices: list[str] | None = None
     ) -> Any:
@@ -372,7 +358,7 @@ def _make_extract_tools(find: Find, extract: Extractor) -> Sequence[Callable[...
         run.origin.add(Label.untrusted(EXTRACT_TEXT))
         return str(await extract(str, question, text, run))
 
-    return extract_value, extract_text
+    return tuple(JsonTool(tool, effect="read") for tool in (reveal_result, extract_value, extract_text))
 
 
 NO_VALUE = "the question has no answer of this kind in the text."
@@ -406,13 +392,8 @@ def hide_untrusted(
         origins = Origins(history)
         handles = Handles(stored, history if said is None else said)
         state = _Hidden(handles, origins, inputs or PendingInputs(), extract, context, keeping)
-
-        def handle(effect: Effect[Any]) -> Flow[Any]:
-            if isinstance(effect, CallTools):
-                return (yield from state.run_calls(effect))
-            return (yield from ask(state.offer_tools(effect) if isinstance(effect, AskModel) else effect))
-
-        return interpret(flow, handle, (AskModel, CallTools))
+        asking: Flow[Any] = interpret(flow, Hooks(state.offer_tools), AskModel)
+        return interpret(asking, state.run_calls, CallTools)
 
     return policy
 
@@ -469,7 +450,8 @@ class _Hidden:
         if tool is not None and (tool.name in self.keeping or runs_program(tool)):  # a value is no part of a program
             return bound
         if tool is None or tool.trust != "trusted":
-            bound.origin.inputs = join_labels([bound.origin.inputs, *self.handles.list_kept()])
+            kept = (label for label in self.handles.stored.labels.values() if label.kept)
+            bound.origin.inputs = join_labels([bound.origin.inputs, *kept])
         if tool is None or "#" not in bound.call.arguments:
             return self._check_literals(bound)
         try:
@@ -662,7 +644,8 @@ class _Hidden:
         """Return a text with the references of the call in the place of what it quotes of their values."""
         for entry in self.references.get(bound.call.id, ()):
             if entry.label.is_untrusted or entry.label.readers is not None:
-                for value in {render_text(entry.value), *map(str, _texts_in(entry.value))}:
+                parts = (part for _, part in iterate_leaves(entry.value) if isinstance(part, str))
+                for value in {render_text(entry.value), *parts}:
                     text = replace_quotes(text, value, f"[{entry.written}]")
         return text
 
