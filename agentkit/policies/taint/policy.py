@@ -156,24 +156,18 @@ class ReaderCheck:
             self._texts = {}
         for message in history[self._read :]:
             if message["role"] != "assistant":
-                key = label_of(message).readers, _name(message)
-                _add(self._texts.setdefault(key, Texts()), message)
+                label = label_of(message)
+                name = message.get("name") or f"the {message['role']}"
+                texts = self._texts.setdefault((label.readers, name), Texts())
+                if message["role"] == "tool" and not label.is_untrusted:
+                    texts.add_result(message)
+                else:
+                    texts.add(text_of(message), remove_delimiters)
         self._read = len(history)
         self._last = history[-1] if history else None
         yield from self._texts.items()
         if self._outer is not None:
             yield from self._outer._iterate()
-
-
-def _name(message: Message) -> str:
-    return message.get("name") or f"the {message['role']}"
-
-
-def _add(texts: Texts, message: Message) -> None:
-    if message["role"] == "tool" and not label_of(message).is_untrusted:
-        texts.add_result(message)
-    else:
-        texts.add(text_of(message), remove_delimiters)
 
 
 UntrustedSetting: TypeAlias = Literal["values", "context", "hidden"]
