@@ -219,11 +219,10 @@ def dry_run(keeping: Container[str] = ()) -> Policy:
         keeping: Names of tools whose calls are made all the same, such as those of hand-overs.
     """
 
-    def handle(effect: CallTools) -> Flow[Any]:
-        calls = [bound if bound.call.name in keeping else _plan(bound) for bound in effect.calls]
-        return (yield from ask(effect.with_calls(calls)))
+    def plan_calls(effect: CallTools) -> CallTools:
+        return effect.with_calls([bound if bound.call.name in keeping else _plan(bound) for bound in effect.calls])
 
-    return around(handle, CallTools)
+    return around(Hooks(plan_calls), CallTools)
 
 
 def _plan(bound: BoundCall) -> BoundCall:

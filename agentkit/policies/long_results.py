@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import ToolError
-from ..core.flow import Hooks, Policy, interpret
+from ..core.flow import Hooks, Policy, around
 from ..core.masking import find_secret
 from ..core.messages import UNKNOWN, CallOrigin, Label, calls_of, label_of_words
 from ..core.parts import parts_of
@@ -141,7 +141,7 @@ def truncate_results(
         is_readable = context is None or READ_MORE not in context.tools()
         return effect.with_calls(map(partial(truncate, stored if is_readable else None), effect.calls))
 
-    return lambda flow: interpret(flow, Hooks(truncate_calls), CallTools)
+    return around(Hooks(truncate_calls), CallTools)
 
 
 def truncate_result(text: str, *, most: int, store: TruncatedResults | None, origin: CallOrigin) -> str:
