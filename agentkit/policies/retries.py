@@ -421,17 +421,14 @@ def retry_unforced() -> Policy:
     """Repeat a request that forces a call once, with `tool_choice="auto"`, when it is refused."""
 
     def find_cause(effect: AskModel, error: Exception) -> Flow[Reply] | None:
-        if isinstance(error, ModelError) and _refuses_forcing(effect.request.tool_choice, error):
-            return ask_unforced(effect, error)
-        return None
+        if effect.request.tool_choice in ("auto", "none") or not isinstance(error, ModelError):
+            return None
+        # OpenRouter: 404 "No endpoints found that support [...]"
+        may_be_cause = error.kind == "bad_request" or "tool_choice" in str(error)
+        return ask_unforced(effect, error) if may_be_cause else None
 
     def ask_unforced(effect: AskModel, error: ModelError) -> Flow[Reply]:
         yield from ask(Emit(Retrying(error, 0.0)))
         return (yield from ask(replace(effect, request=replace(effect.request, tool_choice="auto"))))
 
     return around(Hooks(failed=find_cause), AskModel)
-
-
-def _refuses_forcing(tool_choice: str, error: ModelError) -> bool:
-    """Return whether the forced call may be the cause; OpenRouter: 404 "No endpoints found that support [...]"."""
-    return tool_choice not in ("auto", "none") and (error.kind == "bad_request" or "tool_choice" in str(error))
