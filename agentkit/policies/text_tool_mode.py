@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from ..core.context import RunContext
@@ -162,24 +163,19 @@ def _describe_tools(tools: ToolRegistry) -> Iterator[str]:
 
 def _write_as_text(messages: Sequence[Message], write: Callable[[Sequence[ToolCall]], str]) -> Iterator[Message]:
     """Yield the messages with calls and results as text; the results of a turn are one user message."""
-    results: list[Message] = []
     names = tool_names(messages)
-    for message in messages:
-        if message["role"] == "tool":
-            results += _write_result(message, names.get(message["tool_call_id"], ""))
+    for is_result, group in groupby(messages, lambda message: message["role"] == "tool"):
+        if is_result:
+            yield _join_parts([part for message in group for part in _write_result(message, names)])
             continue
-        if results:
-            yield _join_parts(results)
-            results = []
-        if calls := calls_of(message):
-            message = assistant("\n".join(filter(None, [text_of(message), write(calls)])))
-        yield message
-    if results:
-        yield _join_parts(results)
+        for message in group:
+            calls = calls_of(message)
+            yield assistant("\n".join(filter(None, [text_of(message), write(calls)]))) if calls else message
 
 
-def _write_result(message: Message, name: str) -> list[Message]:
+def _write_result(message: Message, names: Mapping[str, str]) -> list[Message]:
     """Return a tool message as parts of a user message; the result cannot end its own block."""
+    name = names.get(message["tool_call_id"], "")
     text = text_of(message).replace("</tool_result", "<\\/tool_result")
     block = f'<tool_result tool="{name}">\n{text}\n</tool_result>'
     return [{"type": "text", "text": block}, *parts_of(message)]
@@ -206,13 +202,8 @@ def _read_block(text: str, tools: ToolRegistry) -> list[ToolCall]:
         return [ToolCall("", call.name, call.arguments) for call in found]
     name = _NAME.search(text)
     arguments = _ARGUMENTS.search(text)
-    return [
-        ToolCall(
-            "",
-            name["name"] if name else "unreadable",
-            arguments["text"].rstrip().removesuffix("}") if arguments else text.strip(),
-        )
-    ]
+    written = arguments["text"].rstrip().removesuffix("}") if arguments else text.strip()
+    return [ToolCall("", name["name"] if name else "unreadable", written)]
 
 
 SCHEMA_PROTOCOL = """\
