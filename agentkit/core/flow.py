@@ -415,6 +415,12 @@ class Emit:
         yield Done(None)
 
 
+def emit_first(event: Event, outcome: T) -> Flow[T]:
+    """Emit an event and return an outcome: a flow that hooks return in the place of the outcome alone."""
+    yield Emit(event)
+    return outcome
+
+
 @frozen
 class Sleep:
     """The effect that waits for some seconds."""

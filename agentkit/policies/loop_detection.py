@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from ..core.errors import LimitExceeded, NoAnswer
-from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
+from ..core.flow import Flow, Hooks, Policy, WarningEvent, emit_first, interpret
 from ..core.portable import to_canonical_text
 from ..core.values import frozen
 from ..engine.model import AskModel, Model, Reply
@@ -158,7 +158,7 @@ class _LoopDetector:
         noted = [
             replace(result, content=f"{result.content}\n{note}", notes=(*result.notes, note)) for result in results
         ]
-        return _report_withdrawn(withdrawn, noted) if withdrawn else noted
+        return emit_first(ToolsWithdrawn(tuple(sorted(withdrawn))), noted) if withdrawn else noted
 
     def _is_known(self, outcome: _Outcome, result: ToolResult) -> bool:
         """Return whether a recent call of the tool had the same result, with the same arguments unless both failed."""
@@ -175,11 +175,6 @@ class _LoopDetector:
             self.withdrawn |= names
             self.filtered = None
         return names
-
-
-def _report_withdrawn(names: set[str], results: list[ToolResult]) -> Flow[list[ToolResult]]:
-    yield from ask(Emit(ToolsWithdrawn(tuple(sorted(names)))))
-    return results
 
 
 _INSTEAD = "Do something else, or call final_answer with what is known."

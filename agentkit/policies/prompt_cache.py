@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
+from ..core.flow import Flow, Hooks, Policy, WarningEvent, emit_first, interpret
 from ..core.messages import Message
 from ..core.values import frozen
 from ..engine.model import AskModel, Reply
@@ -44,11 +44,6 @@ def watch_cache() -> Policy:
     return policy
 
 
-def _report(missed: CacheMissed, reply: Reply) -> Flow[Reply]:
-    yield from ask(Emit(missed))
-    return reply
-
-
 @dataclass(eq=False)
 class _Watch:
     """The requests of one run: the last one, and the misses in a row."""
@@ -83,7 +78,7 @@ class _Watch:
         if self._misses < MISSES:
             return reply
         self.is_over = True
-        return _report(CacheMissed(effect.model.name, self._misses, self._missed_tokens), reply)
+        return emit_first(CacheMissed(effect.model.name, self._misses, self._missed_tokens), reply)
 
 
 def _begins_with(messages: Sequence[Message], before: Sequence[Message]) -> bool:

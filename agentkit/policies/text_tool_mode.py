@@ -21,7 +21,7 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError, ModelError
-from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, around, ask, interpret
+from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, around, ask, emit_first, interpret
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
 from ..core.parts import parts_of
 from ..core.portable import parse_json
@@ -57,13 +57,11 @@ def run_text_calls(context: RunContext[Any] | None = None) -> Policy:
     """
 
     def check(effect: AskModel, reply: Reply) -> Reply | Flow[Reply]:
-        found = _find_calls(reply, effect.request, context)
-        return reply if found is None else make_calls(reply, found)
-
-    def make_calls(reply: Reply, found: TextCalls) -> Flow[Reply]:
+        if (found := _find_calls(reply, effect.request, context)) is None:
+            return reply
         calls = [ToolCall("", call.name, call.arguments) for call in found.calls]  # the loop numbers them
-        yield from ask(Emit(TextCallFound(tuple(calls))))
-        return replace(reply, message={**reply.message, **assistant(found.lead or None, calls)})
+        message = {**reply.message, **assistant(found.lead or None, calls)}
+        return emit_first(TextCallFound(tuple(calls)), replace(reply, message=message))
 
     return around(Hooks(after=check), AskModel)
 
