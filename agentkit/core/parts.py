@@ -183,11 +183,9 @@ Query: TypeAlias = str | ContentPart | Sequence[str | ContentPart | DataFrame]
 def read_file(path: str | PathLike[str]) -> ContentPart:
     """Return a file as the part that its content makes it; raise `DefinitionError` for another type, or `OSError`."""
     kind = detect_media_type(Path(path).read_bytes()[:16])
-    for part in (Document, Audio):
+    for part in (Image, Document, Audio):
         if kind in part.media_types:
             return part.from_path(path)
-    if kind in Image.media_types:
-        return Image.from_path(path)
     known = ", ".join((Image.formats, Document.formats, Audio.formats)).replace(" or ", ", ")
     raise DefinitionError(f"{str(path)!r}: expected one of {known}. Put a text into the question itself.")
 
