@@ -26,7 +26,6 @@ from ..core.flow import Flow, ask
 from ..core.messages import (
     DEVELOPER,
     Message,
-    ToolCall,
     list_call_ids,
     normalize_calls,
     pending_calls,
@@ -92,7 +91,8 @@ def agent_loop(
     while True:
         step_tools = tools if isinstance(tools, ToolRegistry) else tools()
         if calls := pending_calls(history):
-            bound = [_bind(call, step_tools, context, begun) for call in calls]
+            bound = [step_tools.bind(call, context.for_call(call)) for call in calls]
+            bound = [entry.change(began_before=True) if entry.call.id in begun else entry for entry in bound]
             if answer := (yield from _answer_calls(bound, history)):
                 return answer
             continue
@@ -110,11 +110,6 @@ def agent_loop(
             return Answer(text, "text")
         if texts:
             history.append(user(REMINDER))
-
-
-def _bind(call: ToolCall, tools: ToolRegistry, context: RunContext[Any], begun: Collection[str]) -> BoundCall:
-    bound = tools.bind(call, context.for_call(call))
-    return bound.change(began_before=True) if call.id in begun else bound
 
 
 def _answer_calls(bound: Sequence[BoundCall], history: list[Message]) -> Flow[Answer | None]:

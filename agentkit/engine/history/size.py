@@ -80,7 +80,10 @@ class TokenBounds:
 
 def count_characters(message: Message) -> int:
     """Estimate how many characters of a message are sent to the model."""
-    size = _count_content(message.get("content"))
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    size = len(content) if isinstance(content, str) else 0
+    size += sum(len(part["text"]) if part.get("type") == "text" else _count_part(part) for part in parts)
     for call in message.get("tool_calls") or ():
         function = call["function"]
         size += len(function["name"]) + len(function["arguments"]) + _FRAME
@@ -89,13 +92,6 @@ def count_characters(message: Message) -> int:
     for block in message.get("thinking_blocks") or ():
         size += len(block.get("thinking") or block.get("data") or "")
     return size + _FRAME
-
-
-def _count_content(content: object) -> int:
-    if isinstance(content, str):
-        return len(content)
-    parts = content if isinstance(content, list) else ()
-    return sum(len(part["text"]) if part.get("type") == "text" else _count_part(part) for part in parts)
 
 
 def _count_part(part: Mapping[str, Any]) -> int:
