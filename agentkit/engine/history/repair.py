@@ -23,10 +23,10 @@ from .tool_calls import (
     CallTurn,
     Findings,
     IndexedMessage,
+    Matching,
     Violation,
     has_calls,
     is_from_anthropic,
-    match_results,
     normalize_id,
     repair_calls,
 )
@@ -88,7 +88,7 @@ def _repair(messages: Sequence[Message], pending: Literal["answer", "keep"], fou
     for place, message in enumerate(messages):
         if (sound := repair_message(message, place, found)) is not None:
             entries.append((place, sound))
-    turns = match_results(entries, found)
+    turns = Matching(entries, found).turns
     spoken = [entry for entry in entries if entry[1]["role"] != "tool"]
     last = turns.get(spoken[-1][0]) if spoken else None
     exchanges = _Exchanges(turns.values(), last, found, keep=pending == "keep")

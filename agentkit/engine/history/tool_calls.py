@@ -231,13 +231,12 @@ class CallTurn:
         self.answers: list[IndexedMessage | None] = [None] * len(self.calls)
 
 
-def match_results(entries: Sequence[IndexedMessage], found: Findings) -> dict[int, CallTurn]:
-    """Return the turns of the conversation by index, with their answers; tool messages without a call are in none."""
-    return _Matching(entries, found).turns
+class Matching:
+    """Match the results of a conversation to its calls.
 
-
-class _Matching:
-    """Walk over the conversation once, keeping the open calls by id and the turn whose results may follow."""
+    It is walked over once, keeping the open calls by id and the turn whose results may follow.  `turns` has the turns
+    by index, with their answers; tool messages without a call are in none.
+    """
 
     def __init__(self, entries: Sequence[IndexedMessage], found: Findings) -> None:
         self.found = found
