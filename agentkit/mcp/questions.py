@@ -198,12 +198,7 @@ def to_input_responses(answered: Answers | None) -> dict[str, Any]:
     if answered is None or not isinstance(state, Mapping):
         return {}
     kinds = state.get("kinds", {})
-    responses: dict[str, Any] = {
-        key: _to_response(kinds[key], value) for key, value in answered.values.items() if key in kinds
-    }
-    for key, value in state.get("ready", {}).items():
-        kind = types.ListRootsResult if "roots" in value else types.CreateMessageResult
-        responses[key] = kind.model_validate(value)
+    responses = {key: _to_response(kinds[key], value) for key, value in answered.values.items() if key in kinds}
     return {"input_responses": responses or None, "request_state": state.get("request_state")}
 
 
