@@ -230,8 +230,10 @@ class MCPServer:
     async def aprompt(self, name: str, /, **arguments: str) -> list[Message]:
         """Do `prompt` on the running event loop."""
         found = await self._ask(lambda client: client.get_prompt(name, arguments))
-        label = Label.untrusted(self.name) if self._reader.is_untrusted else None
-        return [to_message(message, label) for message in found.messages]
+        messages = [to_chat(message.role, [message.content]) for message in found.messages]
+        if not self._reader.is_untrusted:
+            return messages
+        return [with_label(message, Label.untrusted(self.name)) for message in messages]
 
     async def _open(self) -> None:
         self._loop = LOOP.acquire()
@@ -336,12 +338,6 @@ async def list_resources(client: Client) -> list[Resource]:
     return [
         Resource(str(uri), each.title or each.name, each.description or "", each.mime_type or "") for uri, each in found
     ]
-
-
-def to_message(message: types.PromptMessage, label: Label | None) -> Message:
-    """Return a message of a prompt in chat format, with a label if it has one; images and audio are content parts."""
-    plain = to_chat(message.role, [message.content])
-    return plain if label is None else with_label(plain, label)
 
 
 class BackgroundLoop:

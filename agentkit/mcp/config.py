@@ -11,7 +11,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
@@ -71,7 +71,8 @@ class Command:
         parameters = StdioServerParameters(
             command=self.words[0], args=[*self.words[1:]], env=dict(self.env), cwd=self.cwd
         )
-        with _collect_stderr(transport) as errlog:
+        is_windows = sys.platform == "win32"
+        with open(os.devnull, "w", encoding="utf-8") if is_windows else _StderrPipe(transport) as errlog:
             async with stdio_client(parameters, errlog) as (received, sent):
                 yield _WatchedStream(received, transport.end), sent
 
@@ -171,10 +172,6 @@ class _WatchedStream:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def _collect_stderr(transport: Transport) -> AbstractContextManager[TextIO]:
-    return _StderrPipe(transport) if sys.platform != "win32" else open(os.devnull, "w", encoding="utf-8")
 
 
 class _StderrPipe:

@@ -95,20 +95,16 @@ class StoredLogin:
             token_endpoint_auth_method="none",
         )
         auth = _CheckedLogin(self.url, metadata, self, redirect, receive)
-        self._context = auth.context
-        self._restore()
-        return auth
-
-    def _restore(self) -> None:
-        """Give the SDK what it does not store itself, and needs to renew tokens in another process."""
+        # what the SDK does not store itself, and needs to renew tokens in another process
         data = self._data
-        context = self._context
+        context = self._context = auth.context
         if "oauth_metadata" in data:
             context.oauth_metadata = OAuthMetadata.model_validate(data["oauth_metadata"])
         if "resource" in data:
             context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(data["resource"])
         context.auth_server_url = data.get("auth_server_url")
         context.token_expiry_time = data.get("expires")
+        return auth
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the stored tokens."""
@@ -160,6 +156,7 @@ class _CheckedLogin(OAuthClientProvider):
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:  # drives the flow of the SDK, as that does with its own
         if self._server is None:
             self._server = await asyncio.to_thread(LoginServer.look_up, self.context.server_url)
+        context = self.context
         flow = super().async_auth_flow(request)
         renewed = False
         try:
@@ -167,9 +164,10 @@ class _CheckedLogin(OAuthClientProvider):
             while True:
                 response = yield await asyncio.to_thread(self._server.pin, outgoing)
                 response.request = outgoing
-                if response.status_code == 401 and not renewed and outgoing is request and self._can_renew:
+                can_renew = not renewed and context.is_token_valid() and context.can_refresh_token()
+                if response.status_code == 401 and outgoing is request and can_renew:
                     renewed = True
-                    self.context.token_expiry_time = 1.0
+                    context.token_expiry_time = 1.0
                     await flow.aclose()
                     flow = super().async_auth_flow(request)
                     outgoing = await flow.__anext__()
@@ -179,10 +177,6 @@ class _CheckedLogin(OAuthClientProvider):
             return
         finally:
             await flow.aclose()
-
-    @property
-    def _can_renew(self) -> bool:
-        return self.context.is_token_valid() and self.context.can_refresh_token()
 
 
 @dataclass(frozen=True)

@@ -282,10 +282,7 @@ def _list_parts(block: Any) -> Iterable[Part]:
         if name and len(_decode(block.data)) <= MAX_AUDIO_BYTES:
             yield {"type": "input_audio", "input_audio": {"data": block.data, "format": name}}
         return
-    resource = getattr(block, "resource", None)
-    text = block.data if isinstance(block, types.ImageContent) else getattr(resource, "blob", "")
-    content = _decode(text)
-    if part := read_image(content):
+    if part := read_image(_decode(_data_of(block))):
         yield part
 
 

@@ -177,23 +177,16 @@ class ServedCall:
         self._context = context
         self._responses = (params.input_responses or {}) if state is not None else {}
         self._state = state or {}
-        self._run = RunContext(deps, call=ToolCall("call_1", params.name, ""))
+        run = RunContext(deps, call=ToolCall("call_1", params.name, ""))
         call = ToolCall("call_1", params.name, json.dumps(params.arguments or {}))
-        bound = tools.bind(call, self._run)
-        self._bound = set_timeout(bound)
+        self._bound = set_timeout(tools.bind(call, run))
 
     async def result(self) -> types.CallToolResult | types.InputRequiredResult:
         """Run the call, unless it needs an approval or answers first."""
         tool = self._bound.tool
-        if (
-            tool is not None
-            and self._bound.problem is None
-            and tool.effect == "danger"
-            and not self._state.get(ALLOW_KEY)
-        ):
-            refused = await self._ask_approval()
-            if refused is not None:
-                return refused
+        is_dangerous = tool is not None and self._bound.problem is None and tool.effect == "danger"
+        if is_dangerous and not self._state.get(ALLOW_KEY) and (refused := await self._ask_approval()) is not None:
+            return refused
         return await self._continue()
 
     async def _ask_approval(self) -> types.CallToolResult | types.InputRequiredResult | None:
