@@ -156,9 +156,7 @@ class Guard:
                 421, f"Host: {host!r:.80} is no name of this server. Allow it: hosts=[...], or --allow-host NAME."
             )
         origin = headers.get("origin")
-        if origin is None or origin.partition("://")[2] == host:
-            return None
-        if self._allows(origin):
+        if origin is None or origin.partition("://")[2] == host or self._allows(origin):
             return None
         remedy = "Allow them: allow_origins=[...], or --allow-host NAME."
         return Refusal(403, f"Origin: pages of {origin!r:.80} may not use this server. {remedy}")
