@@ -14,7 +14,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -25,6 +25,7 @@ from ..core.portable import iterate_scalars, parse_json
 from ..core.values import frozen
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
+from ..schemas.walk import iter_schemas
 from ..tools.final_answer import takes_text
 from .final_request import FINAL_PROMPT, FinalRequest
 from .limits import cap_timeout
@@ -352,7 +353,8 @@ def _is_echo(message: Message, request: Request, own: Sequence[str]) -> bool:
         texts = [text for text in iterate_scalars(given) if isinstance(text, str)]
     if not (texts := [text for text in texts if _is_long(text)]):
         return False
-    described = [answer.description, *_iter_descriptions(answer.parameters)]
+    parts = [schema.get("description") for schema in iter_schemas(answer.parameters)]
+    described = [text for text in (answer.description, *parts) if isinstance(text, str)]
     if takes_text(answer):
         return any(_repeats(text, (*own, *map(_list_words, _list_sentences(described)))) for text in texts)
     # a part of a description that is the user's own may be a valid value: an example, say
@@ -386,18 +388,6 @@ def _list_words(text: str) -> str:
     """Return the words of a text in lower case, with spaces around them, so that a part begins with a whole word."""
     words = re.findall(r"[^\W_]+", text.casefold())
     return f" {' '.join(words)} "
-
-
-def _iter_descriptions(schema: Any) -> Iterator[str]:
-    """Yield the descriptions of the properties of a schema, at any depth."""
-    if isinstance(schema, dict):
-        if isinstance(schema.get("description"), str):
-            yield schema["description"]
-        for inner in schema.values():
-            yield from _iter_descriptions(inner)
-    elif isinstance(schema, list):
-        for inner in schema:
-            yield from _iter_descriptions(inner)
 
 
 def raise_refusals() -> Policy:

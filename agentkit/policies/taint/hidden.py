@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import reduce
@@ -41,9 +41,10 @@ from ...core.messages import (
     text_of,
 )
 from ...core.pending import UntrustedValue, digest_call
-from ...core.portable import parse_json, truncate
+from ...core.portable import iterate_scalars, parse_json, truncate
 from ...core.values import frozen
 from ...engine.model import AskModel
+from ...schemas.walk import iter_schemas
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
@@ -222,7 +223,8 @@ def describe_handle(handle: str, name: str, text: str, tool: JsonTool[..., Any] 
 
     The fields are those that the tool's output schema declares; a trusted one is named as such.
     """
-    declared = set(_declared_fields(tool.output_schema)) if tool is not None else set()
+    schema = tool.output_schema if tool is not None else None
+    declared = {name for part in iter_schemas(schema or {}) for name in part.get("properties", ())}
     value = _read(text)
     shape = f"{len(text):,} characters"
     if isinstance(value, list):
@@ -234,29 +236,6 @@ def describe_handle(handle: str, name: str, text: str, tool: JsonTool[..., Any] 
     if "" in trusted:
         shape += ", trusted values"
     return f"{handle} from {name}, {shape}{', fields: ' if fields else ''}{', '.join(fields)}"
-
-
-def _declared_fields(schema: Any) -> Iterator[str]:
-    if isinstance(schema, list):
-        for entry in schema:
-            yield from _declared_fields(entry)
-    elif isinstance(schema, dict):
-        for key, value in schema.items():
-            if key == "properties":
-                yield from value
-            yield from _declared_fields(list(value.values()) if key in ("properties", "$defs") else value)
-
-
-def _iterate_all(data: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all values in JSON data with their places, also truth values and null."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from _iterate_all(value, f"{where}.{key}".lstrip("."))
-    elif isinstance(data, list):
-        for place, value in enumerate(data):
-            yield from _iterate_all(value, f"{where}[{place}]")
-    else:
-        yield where, data
 
 
 MIN_QUOTED_CHARS = 12
@@ -542,14 +521,14 @@ class _Hidden:
         A reference inside of a longer text, or anything else that the call gives, may carry data to them; so does a
         choice, unless it is the default.
         """
-        visited = {(entry.where, entry.written) for entry in references if self.handles.is_quoted(entry)}
+        visited = {entry.written for entry in references if self.handles.is_quoted(entry)}
         own = tool.parameters.get("properties", {})
         given = {
             name: value
             for name, value in json.loads(bound.call.arguments).items()
             if name not in own or "default" not in own[name] or value != own[name]["default"]
         }
-        return tool.effect == "read" and visited.issuperset(_iterate_all(given))
+        return tool.effect == "read" and visited.issuperset(iterate_scalars(given))
 
     def _find_addresses(self, entry: Reference) -> list[str]:
         """Return the web and mail addresses in a text that the model without tools wrote, unless they are trusted."""
