@@ -633,7 +633,12 @@ def name_keeper(tool: JsonTool[..., Any]) -> str:
 
 def describe(untrusted: Sequence[UntrustedValue]) -> str:
     """Return the values with their places and origins."""
-    return "; ".join(f"{entry.where} = {_format_value(entry.value)} {_describe_origin(entry)}" for entry in untrusted)
+    shown = []
+    for entry in untrusted:
+        value = truncate(mask(json.dumps(entry.value, ensure_ascii=False)), MAX_PASSAGE_VALUE_CHARS)
+        origin = f'(from {entry.origin}: "{entry.passage}")' if entry.origin else "(written by the model)"
+        shown.append(f"{entry.where} = {value} {origin}")
+    return "; ".join(shown)
 
 
 @frozen(slots=False)
@@ -646,11 +651,3 @@ class EnclosingCall:
     origins: Origins
     origin: CallOrigin
     is_strict: bool = False
-
-
-def _describe_origin(value: UntrustedValue) -> str:
-    return f'(from {value.origin}: "{value.passage}")' if value.origin else "(written by the model)"
-
-
-def _format_value(value: Value) -> str:
-    return truncate(mask(json.dumps(value, ensure_ascii=False)), MAX_PASSAGE_VALUE_CHARS)
