@@ -22,7 +22,7 @@ from ..core.errors import LimitExceeded, NoAnswer
 from ..core.flow import Flow, Hooks, Policy, WarningEvent, emit_first, interpret
 from ..core.portable import to_canonical_text
 from ..core.values import frozen
-from ..engine.model import AskModel, Model, Reply
+from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
@@ -108,18 +108,16 @@ class _LoopDetector:
         if self.useless >= END_AFTER_TURNS:
             turns = self.useless
             self.useless = 0
-            raise self._ending(effect.model, turns)
+            if self.is_talk:
+                name = effect.model.name
+                raise NoAnswer(f"{name} neither calls a tool nor gives an answer ({turns} useless turns in a row)")
+            text = f"the run is stuck: {turns} turns in a row brought nothing new, nor did one last request an answer"
+            raise LimitExceeded(text, reason="stuck")
         if not self.withdrawn:
             return effect
         if self.filtered is None or self.filtered[0] is not tools:
             self.filtered = tools, tools.filtered(lambda tool: tool.name not in self.withdrawn)
         return replace(effect, request=replace(effect.request, tools=self.filtered[1]))
-
-    def _ending(self, model: Model, turns: int) -> LimitExceeded | NoAnswer:
-        if self.is_talk:
-            return NoAnswer(f"{model.name} neither calls a tool nor gives an answer ({turns} useless turns in a row)")
-        text = f"the run is stuck: {turns} turns in a row brought nothing new, nor did one last request an answer"
-        return LimitExceeded(text, reason="stuck")
 
     def count_text(self, _: AskModel, reply: Reply) -> Reply:
         """Count a reply without calls."""

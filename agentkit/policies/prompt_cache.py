@@ -38,10 +38,7 @@ def watch_cache() -> Policy:
     request had the same.
     """
 
-    def policy(flow: Flow[Any]) -> Flow[Any]:
-        return interpret(flow, Hooks(after=_Watch().note), AskModel)
-
-    return policy
+    return lambda flow: interpret(flow, Hooks(after=_Watch().note), AskModel)
 
 
 @dataclass(eq=False)
