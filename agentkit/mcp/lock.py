@@ -58,7 +58,8 @@ def read_servers(path: str | os.PathLike[str]) -> dict[str, Locked]:
         raise DefinitionError(
             f"{place}: no lock of MCP servers, version {MCP_LOCK_VERSION}. Write it: agentkit lock --mcp"
         )
-    if not all(isinstance(tool, dict) for tools in servers.values() for tool in _values(tools)):
+    listed = [tools.values() if isinstance(tools, dict) else [None] for tools in servers.values()]
+    if not all(isinstance(tool, dict) for tools in listed for tool in tools):
         raise DefinitionError(f"{place}: the tools of a server must be objects. Write it again: agentkit lock --mcp")
     return servers
 
@@ -136,7 +137,3 @@ def _compare_texts(name: str, before: str, after: str) -> str:
 def _show(value: Any) -> str:
     text = json.dumps(value, sort_keys=True)
     return text if len(text) <= MAX_CHANGE_CHARS + 2 else f"{text[:MAX_CHANGE_CHARS]}..."
-
-
-def _values(tools: Any) -> Sequence[Any]:
-    return [*tools.values()] if isinstance(tools, dict) else [None]

@@ -301,12 +301,7 @@ def _repair_content(message: Message, place: int, found: Findings) -> Message | 
 
 def _repair_parts(parts: list[Any], role: str, place: int, found: Findings) -> list[Any]:
     """Return the non-empty parts, each with a type; the same list if it is valid."""
-    sound = list(_iterate_repaired_parts(parts, role, place, found))
-    is_same = len(sound) == len(parts) and all(new is old for new, old in zip(sound, parts, strict=True))
-    return parts if is_same else sound
-
-
-def _iterate_repaired_parts(parts: list[Any], role: str, place: int, found: Findings) -> Iterator[Any]:
+    repaired: list[Any] = []
     for part in parts:
         sound = part if _is_part(part) else _to_text_part(part)
         if sound is not part:
@@ -317,9 +312,11 @@ def _iterate_repaired_parts(parts: list[Any], role: str, place: int, found: Find
             )
             sound = {"type": "text", "text": f"({part['type']})"}
         if sound["type"] != "text" or (sound["text"] and not sound["text"].isspace()):
-            yield sound
+            repaired.append(sound)
         elif sound is part:
             found.add(place, "empty_content", "a text part is empty")
+    is_same = len(repaired) == len(parts) and all(new is old for new, old in zip(repaired, parts, strict=True))
+    return parts if is_same else repaired
 
 
 def _is_part(part: Any) -> bool:
