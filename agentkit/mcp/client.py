@@ -8,7 +8,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -24,7 +23,6 @@ from ..extend import (
     ToolEffect,
     Trust,
     run_coroutine,
-    start_coroutine,
     to_portable_name,
     with_label,
 )
@@ -399,39 +397,11 @@ def _in_this_context(sample: Sample | None) -> Sample | None:
 
 
 async def run_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine that runs on another loop; cancelling the caller cancels it there, after its first step.
+    """Await a coroutine that runs on another loop; cancelling the caller cancels it there.
 
     It runs in a copy of the caller's context, so a trace continues in it.
     """
-    own = asyncio.get_running_loop()
-    ended: asyncio.Future[T] = own.create_future()
-
-    def finish(value: Any, error: BaseException | None) -> None:
-        if ended.done():
-            return
-        if error is None:
-            ended.set_result(value)
-        elif isinstance(error, asyncio.CancelledError):
-            ended.cancel()
-        else:
-            ended.set_exception(error)
-
-    async def work() -> None:
-        value = None
-        error = None
-        try:
-            value = await coroutine
-        except BaseException as raised:
-            error = raised
-        with suppress(RuntimeError):  # the caller's loop is closed
-            own.call_soon_threadsafe(finish, value, error)
-
-    cancel = start_coroutine(work(), loop)
-    try:
-        return await ended
-    except asyncio.CancelledError:
-        cancel()
-        raise
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
