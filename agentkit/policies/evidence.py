@@ -83,9 +83,10 @@ def extract_claims(text: str) -> list[Claim]:
     text = _URL.sub(" ", text)
     found += (Claim(next(filter(None, match.groups())), "quotation") for match in _QUOTATION.finditer(text))
     for form in (_ISO, _SHORT, _WORDS):
-        dated = [(match, dates) for match in form.finditer(text) if (dates := _dates(match))]
-        found += (Claim(match[0].strip(), "date", dates=dates) for match, dates in dated)
-        text = _remove_spans(text, [match.span() for match, _ in dated])
+        for match in form.finditer(text):
+            if dates := _dates(match):
+                found.append(Claim(match[0].strip(), "date", dates=dates))
+        text = form.sub(lambda match: " " if _dates(match) else match[0], text)
     found += (Claim(match[0].strip(), "time", minutes=_minutes(match)) for match in _TIME.finditer(text))
     text = _LISTED.sub(" ", _TIME.sub(" ", text))
     found += map(_number, _NUMBER.finditer(text))
@@ -188,12 +189,6 @@ def _values(match: re.Match[str]) -> Iterator[tuple[float, float]]:
             rounding = max(rounding, min(float(f"5e{zeros - 1}"), 0.025 * value))
         for scale in {1.0, factor}:
             yield value * power * scale, rounding * power * scale
-
-
-def _remove_spans(text: str, spans: list[tuple[int, int]]) -> str:
-    starts = [0, *(end for _, end in spans)]
-    ends = [*(start for start, _ in spans), len(text)]
-    return " ".join(text[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 T = TypeVar("T")
