@@ -430,13 +430,14 @@ _JSON_ESCAPED = ('"', "/")
 _ENTITIES = {"&": ("amp;",), "<": ("lt;",), ">": ("gt;",), '"': ("quot;",), "'": ("apos;",), "\xa0": ("nbsp;",)}
 
 
-MAX_HELD_CHARS = MAX_SECRET_CHARS
-"""Characters that are withheld at most."""
 _KEY_CHARS = string.ascii_letters + string.digits + string.punctuation
 
 
 class MaskedStream:
-    """Masks a stream.  Withholds the last word, which may begin a secret, and a private key until it is complete."""
+    """Masks a stream.  Withholds the last word, which may begin a secret, and a private key until it is complete.
+
+    At most `MAX_SECRET_CHARS` are withheld.
+    """
 
     def __init__(self) -> None:
         self._held = ""
@@ -450,9 +451,9 @@ class MaskedStream:
             if not rest or len(text) - len(rest[0]) > cut:
                 cut = min(cut, begin)
         cut = _cut_before_secret(text, cut)
-        if len(text) - cut > MAX_HELD_CHARS:
+        if len(text) - cut > MAX_SECRET_CHARS:
             text = mask(text)
-            cut = len(text) - MAX_HELD_CHARS // 2
+            cut = len(text) - MAX_SECRET_CHARS // 2
         self._held = text[cut:]
         return mask(text[:cut])
 

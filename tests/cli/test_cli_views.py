@@ -9,7 +9,7 @@ from rich.console import Console
 
 from agentkit import JsonAgent, ModelError, tool
 from agentkit.core.ask_person import Person
-from agentkit.core.masking import MAX_HELD_CHARS, MaskedStream
+from agentkit.core.masking import MAX_SECRET_CHARS, MaskedStream
 from agentkit.core.messages import ToolCall, Usage
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, ToolCallDelta
 from agentkit.engine.result import RunStarted, SubRun
@@ -221,7 +221,7 @@ class TestPieces:
         pieces = MaskedStream()
         text = ("x" * 999 + "/") * 20
         shown = "".join(pieces.feed(text[start : start + 100]) for start in range(0, len(text), 100))
-        assert len(shown) >= len(text) - MAX_HELD_CHARS
+        assert len(shown) >= len(text) - MAX_SECRET_CHARS
         assert shown + pieces.flush() == text
 
     def test_words_of_other_scripts_are_not_held_back(self):
