@@ -592,26 +592,23 @@ class _Mountable:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         loop = asyncio.get_running_loop()
-        if scope["type"] == "lifespan":
+        is_lifespan = scope["type"] == "lifespan"
+        if is_lifespan or self._loop is not loop:
             self._app = self._build()
             self._loop = loop
             self._begun = asyncio.Event()
-            self._begun.set()
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                self._loop = None
-            return
-        if self._loop is not loop:
-            self._app = self._build()
-            self._loop = loop
-            self._begun = asyncio.Event()
-            self._task = loop.create_task(self._keep(self._app, self._begun), context=EmptyContext())
-        begun = self._begun
+            if is_lifespan:
+                self._begun.set()
+            else:
+                self._task = loop.create_task(self._keep(self._app, self._begun), context=EmptyContext())
         app = self._app
-        await begun.wait()
         assert app is not None
-        await app(scope, receive, send)
+        await self._begun.wait()
+        try:
+            await app(scope, receive, send)
+        finally:
+            if is_lifespan:
+                self._loop = None
 
     async def _keep(self, app: Starlette, begun: asyncio.Event) -> None:
         """Hold the lifespan of the app open until the event loop ends."""
