@@ -19,6 +19,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, cast, get_args
 
@@ -133,10 +134,7 @@ def join_readers(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> 
 
 def join_labels(labels: Iterable[Label]) -> Label:
     """Return the label of a text that is made of all these; of none, that of the developer."""
-    joined = DEVELOPER
-    for label in labels:
-        joined = joined.join(label)
-    return joined
+    return reduce(Label.join, labels, DEVELOPER)
 
 
 UNKNOWN = Label.untrusted(UNKNOWN_SOURCE)

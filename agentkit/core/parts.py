@@ -66,16 +66,13 @@ class ContentPart:
     @classmethod
     def from_path(cls, path: str | PathLike[str]) -> Self:
         """Read a file; raise `OSError` if it cannot be read, `DefinitionError` if it has another type."""
-        return cls._checked(Path(path).read_bytes(), Path(path).name, f"{cls.__name__}.from_path({str(path)!r})")
+        data = Path(path).read_bytes()
+        return cls(data, cls._detect(data, f"{cls.__name__}.from_path({str(path)!r})"), name=Path(path).name)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str = "") -> Self:
         """Take the content of a file; raise `DefinitionError` if it has another type."""
-        return cls._checked(bytes(data), name, f"{cls.__name__}.from_bytes")
-
-    @classmethod
-    def _checked(cls, data: bytes, name: str, what: str) -> Self:
-        return cls(data, cls._detect(data, what), "", name)
+        return cls(bytes(data), cls._detect(bytes(data), f"{cls.__name__}.from_bytes"), name=name)
 
     @classmethod
     def _detect(cls, data: Any, what: str) -> str:
