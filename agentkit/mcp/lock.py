@@ -114,16 +114,15 @@ def compare_servers(old: Mapping[str, Locked], new: Mapping[str, Locked]) -> lis
 
 def lock_servers(servers: Sequence[Any]) -> dict[str, Locked]:
     """Open servers at the same time, and return what each of them offers."""
-    return run_coroutine(_describe_all(servers))
 
-
-async def _describe_all(servers: Sequence[Any]) -> dict[str, Locked]:
-    async def describe(server: Any) -> Locked:
+    async def describe(server: Any) -> tuple[str, Locked]:
         async with server:
-            return describe_tools(server.offered)
+            return server.name, describe_tools(server.offered)
 
-    found = await asyncio.gather(*map(describe, servers))
-    return {server.name: tools for server, tools in zip(servers, found, strict=True)}
+    async def describe_all() -> list[tuple[str, Locked]]:
+        return await asyncio.gather(*map(describe, servers))
+
+    return dict(run_coroutine(describe_all()))
 
 
 def _compare_texts(name: str, before: str, after: str) -> str:

@@ -49,12 +49,9 @@ class RemoteArguments:
 
     def __init__(self, name: str, parameters: Mapping[str, Any], call: Callable[[dict[str, Any], Any], Any]) -> None:
         self._raw = RawSchema(name, parameters, dict)
-        self._call = call
-
-    @property
-    def parameters(self) -> JsonSchema:
+        self.parameters = self._raw.parameters
         """The plain JSON Schema of the arguments."""
-        return self._raw.parameters
+        self._call = call
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> Callable[[], Any]:
         """Validate `arguments` and return the prepared call; raises `ValueError`."""
