@@ -594,7 +594,7 @@ class _Hidden:
         """Return a result with a handle as its content, unless all that may read the conversation may read it.
 
         An untrusted result is hidden, too.  What `reveal_result` returns is shown, and so is what agentkit, the
-        developer or a person says instead of a tool.
+        developer or a person says instead of a tool, without what it quotes of the values of references.
         """
         label = result.label
         readers = self.origins.readers
@@ -603,7 +603,8 @@ class _Hidden:
         if not label.is_untrusted and join_readers(readers, label.readers) == readers:
             return result
         if result.error is not None and result.error.is_own:
-            return self._show_own(bound, result)
+            content = self._hide_quotes(bound, remove_delimiters(result.content))
+            return replace(result, content=content, label=self.origins.label_inputs(bound.call.arguments, bound.tool))
         text = result.rendered.text if result.rendered is not None else str(result.value)
         if bound.tool is not None and bound.tool is self.own[EXTRACT]:
             label = replace(label, integrity="trusted")
@@ -613,11 +614,6 @@ class _Hidden:
         failed = ", an error" if result.error else ""
         notes = [self._hide_quotes(bound, note) for note in result.notes]
         return replace(result, content="\n".join([*notes, f"{shown}{failed}"]), label=TRUSTED, rendered=None)
-
-    def _show_own(self, bound: BoundCall, result: ToolResult) -> ToolResult:
-        """Return a result whose text no tool wrote, without what that text quotes of the values of references."""
-        label = self.origins.label_inputs(bound.call.arguments, bound.tool)
-        return replace(result, content=self._hide_quotes(bound, remove_delimiters(result.content)), label=label)
 
     def _hide_quotes(self, bound: BoundCall, text: str) -> str:
         """Return a text with the references of the call in the place of what it quotes of their values."""
