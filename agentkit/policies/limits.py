@@ -463,11 +463,8 @@ def cap_timeout(timed: Timed, seconds: float) -> Timed:
     return replace(timed, timeout=max(0.0, seconds if timed.timeout is None else min(seconds, timed.timeout)))
 
 
-DEFAULT_TOOL_SECONDS = DEFAULT_LIMITS.tool_seconds
-
-
 def limit_tool_time(
-    timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential: bool = False, on_caller: bool = False
+    timeout: float | None = DEFAULT_LIMITS.tool_seconds, *, sequential: bool = False, on_caller: bool = False
 ) -> Policy:
     """Cancel tool calls at their timeout.
 
@@ -495,7 +492,7 @@ def runs_in_thread(bound: BoundCall) -> bool:
     return bound.tool is not None and not bound.tool.is_async and bound.tool.isolate is None
 
 
-def set_timeout(bound: BoundCall, timeout: float | None = DEFAULT_TOOL_SECONDS) -> BoundCall:
+def set_timeout(bound: BoundCall, timeout: float | None = DEFAULT_LIMITS.tool_seconds) -> BoundCall:
     """Return a call with the timeout that it has: its own, its tool's, or `timeout`."""
     if bound.timeout is not None:
         return bound

@@ -141,7 +141,7 @@ class _LoopDetector:
         turn: _Turn = {}
         is_useless = True
         for bound, result in zip(effect.calls, results, strict=True):
-            key = _read_outcome(result)
+            key = result.call.name, result.content, repr(result.images) if result.images else ""
             is_useless = is_useless and (bound.problem is not None or self._is_known(key, result))
             turn.setdefault(key, _SameOutcome()).results.append(result)
         self.recent.append(turn)
@@ -176,7 +176,3 @@ class _LoopDetector:
 
 
 _INSTEAD = "Do something else, or call final_answer with what is known."
-
-
-def _read_outcome(result: ToolResult) -> _Outcome:
-    return result.call.name, result.content, repr(result.images) if result.images else ""
