@@ -407,7 +407,7 @@ class _Hidden:
     def run_calls(self, effect: CallTools) -> Flow[list[ToolResult]]:
         """Run calls with the values of their references, and hide their results, also if the turn is stopped."""
         self.references = {}
-        calls = {bound.call.id: bound for bound in map(self.resolve, effect.calls)}
+        calls = {bound.call.id: self.resolve(bound).change(rebind=self._rebind) for bound in effect.calls}
         try:
             results = yield from ask(effect.with_calls(calls.values()))
         except BaseException:
@@ -419,9 +419,6 @@ class _Hidden:
 
     def resolve(self, bound: BoundCall) -> BoundCall:
         """Return the call with the values of its references, and with the reason if it needs a decision."""
-        return self._resolve(bound).change(rebind=self._rebind)
-
-    def _resolve(self, bound: BoundCall) -> BoundCall:
         if bound.tool is None and bound.call.name in self.own:
             context = replace(self.context, call=bound.call, origin=CallOrigin())
             return replace(self.own.bind(bound.call, context), begun=bound.begun)
