@@ -182,12 +182,27 @@ class ServedCall:
         self._bound = set_timeout(tools.bind(call, run))
 
     async def result(self) -> types.CallToolResult | types.InputRequiredResult:
-        """Run the call, unless it needs an approval or answers first."""
+        """Run the call until it asks nothing more, unless it needs an approval or answers first."""
         tool = self._bound.tool
         is_dangerous = tool is not None and self._bound.problem is None and tool.effect == "danger"
         if is_dangerous and not self._state.get(ALLOW_KEY) and (refused := await self._ask_approval()) is not None:
             return refused
-        return await self._continue()
+        while True:
+            try:
+                outcome = await self._execute(self._with_answers())
+            except AgentkitError as error:  # such as an agent inside the tool that waits for a person
+                return _failure(str(error))
+            asking = outcome.exception
+            if not isinstance(asking, InputRequired):
+                return to_call_result(outcome, None if tool is None else tool.schema("mcp").get("outputSchema"))
+            forms = {each.id or ONLY_QUESTION: (mask(each.text), to_form(each.schema)) for each in asking.questions}
+            asked = await self._ask(forms)
+            if asked is None:
+                return _failure(f"The tool asks a person, and this client cannot: {asking}")
+            if isinstance(asked, types.InputRequiredResult):
+                return asked
+            if wrong := self._take_answers(asking, asked):
+                return _failure(wrong)
 
     async def _ask_approval(self) -> types.CallToolResult | types.InputRequiredResult | None:
         """Ask whether the call may run; return None if it may."""
@@ -203,26 +218,6 @@ class ServedCall:
             return _failure(REFUSED_BY_PERSON)
         self._state[ALLOW_KEY] = True
         return None
-
-    async def _continue(self) -> types.CallToolResult | types.InputRequiredResult:
-        """Run the call with the answers that are there, until it asks nothing more."""
-        while True:
-            try:
-                outcome = await self._execute(self._with_answers())
-            except AgentkitError as error:  # such as an agent inside the tool that waits for a person
-                return _failure(str(error))
-            asking = outcome.exception
-            if not isinstance(asking, InputRequired):
-                tool = self._bound.tool
-                return to_call_result(outcome, None if tool is None else tool.schema("mcp").get("outputSchema"))
-            forms = {each.id or ONLY_QUESTION: (mask(each.text), to_form(each.schema)) for each in asking.questions}
-            asked = await self._ask(forms)
-            if asked is None:
-                return _failure(f"The tool asks a person, and this client cannot: {asking}")
-            if isinstance(asked, types.InputRequiredResult):
-                return asked
-            if refused := self._take_answers(asking, asked):
-                return _failure(refused)
 
     def _with_answers(self) -> BoundCall:
         """Return the call with the answers that it has so far."""
