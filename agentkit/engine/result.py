@@ -145,8 +145,7 @@ class Trace:
             self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=result.repairs, raw=raw))
             return
         if isinstance(event, ModelAsked):
-            if self._waiting is not None:
-                self._end_wait(now)
+            self._end_wait(now)
             self._end_request(now)
             self._asked = event.model, now, place
             return
