@@ -21,6 +21,7 @@ from ..extend import (
     LOOPBACK_HOSTS,
     AsgiApp,
     Guard,
+    JournalError,
     OfRequest,
     Place,
     call_with_request,
@@ -43,7 +44,16 @@ from .api import (
 )
 from .encode import to_older
 from .run_input import BusyError, InputError, RunInput, parse_input
-from .threads import ENDS_OF_RUN, LIST_LENGTH, Thread, Threads, list_stored_runs, read_request, read_run, write_report
+from .threads import (
+    ENDS_OF_RUN,
+    LIST_LENGTH,
+    Thread,
+    Threads,
+    list_stored_runs,
+    find_stored_run,
+    read_request,
+    read_run,
+)
 
 PAGE = files(__package__) / "page"
 ASSETS = {
@@ -230,8 +240,8 @@ class Page:
         run = request.path_params["run"]
         number = request.path_params["number"]
         if (found := conversation.find_request(run, number)) is None:
-            return await self._read_run(request, read_request, run, number)
-        return _json_or_404(found)
+            found = await self._read(request, read_request, run, number)
+        return _json(found)
 
     async def runs(self, request: Request) -> Response:
         if self._journal is None:
@@ -240,20 +250,15 @@ class Page:
         return JSONResponse(found)
 
     async def stored_run(self, request: Request) -> Response:
-        return await self._read_run(request, read_run, request.path_params["run"])
+        return _json(await self._read(request, read_run, request.path_params["run"]))
 
     async def report(self, request: Request) -> Response:
-        if self._journal is None:
-            return JSONResponse(encode_error("this server has no journal"), status_code=404)
-        found = await asyncio.to_thread(
-            write_report, self._journal, request.path_params["run"], user=user_of(request.scope)
-        )
-        if found is None:
-            return JSONResponse(encode_error("not found"), status_code=404)
-        return Response(found, media_type="text/html", headers=REPORT_HEADERS)
+        found = await self._read(request, find_stored_run, request.path_params["run"])
+        return Response(await asyncio.to_thread(found.to_html), media_type="text/html", headers=REPORT_HEADERS)
 
     async def stored_request(self, request: Request) -> Response:
-        return await self._read_run(request, read_request, request.path_params["run"], request.path_params["number"])
+        number = request.path_params["number"]
+        return _json(await self._read(request, read_request, request.path_params["run"], number))
 
     async def evals(self, request: Request) -> Response:
         if self._journal is None or user_of(request.scope):
@@ -263,19 +268,18 @@ class Page:
 
     async def evaluation(self, request: Request) -> Response:
         if self._journal is None or user_of(request.scope):  # an evaluation belongs to no user
-            return JSONResponse(encode_error("not found"), status_code=404)
+            raise JournalError("not found")
         found = await asyncio.to_thread(read_evaluation, request.path_params["evaluation"], self._journal)
         return Response(found.to_html(), media_type="text/html", headers=REPORT_HEADERS)
 
     async def _find(self, request: Request) -> Thread:
         return await self._threads.find(user_of(request.scope), thread_of(request))
 
-    async def _read_run(self, request: Request, read: Any, *arguments: Any) -> Response:
-        """Return what a function of the journal returns; 404 for what it does not have for the user."""
+    async def _read(self, request: Request, read: Any, *arguments: Any) -> Any:
+        """Return what a function reads in the journal for the user; raise `JournalError` without a journal."""
         if self._journal is None:
-            return JSONResponse(encode_error("this server has no journal"), status_code=404)
-        user = user_of(request.scope)
-        return _json_or_404(await asyncio.to_thread(read, self._journal, *arguments, user=user))
+            raise JournalError("this server has no journal")
+        return await asyncio.to_thread(read, self._journal, user_of(request.scope), *arguments)
 
 
 def thread_of(request: Request) -> str:
@@ -298,9 +302,7 @@ async def _report_error(_: Request, error: Exception) -> Response:
     return JSONResponse(encode_error(mask(str(error))), status_code=404)
 
 
-def _json_or_404(found: Any) -> Response:
-    if found is None:
-        return JSONResponse(encode_error("not found"), status_code=404)
+def _json(found: Any) -> Response:
     return Response(json.dumps(found, ensure_ascii=False, default=str), media_type="application/json")
 
 

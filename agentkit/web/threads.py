@@ -576,26 +576,21 @@ def describe_run(run: RunInfo) -> Json:
     }
 
 
-def find_stored_run(store: Place, identity: str, user: str) -> JournaledRun | None:
-    """Return a run of a journal; None if it is another user's.
+def find_stored_run(store: Place, user: str, identity: str) -> JournaledRun:
+    """Return a run of a user in a journal.
 
     Raises:
-        JournalError: There is no such run, or the journal cannot be read.
+        JournalError: There is no such run, it is another user's, or the journal cannot be read.
     """
     found = show(identity, store=store)
-    return found if not user or found.run.conversation in keys_of_user(store, user) else None
+    if user and found.run.conversation not in keys_of_user(store, user):
+        raise JournalError("not found")
+    return found
 
 
-def read_run(store: Place, identity: str, *, user: str = "") -> Json | None:
-    """Return a run of a journal with its events, and the id of the conversation in which it can be continued.
-
-    None if the run is another user's.
-
-    Raises:
-        JournalError: There is no such run, or the journal cannot be read.
-    """
-    if (found := find_stored_run(store, identity, user)) is None:
-        return None
+def read_run(store: Place, user: str, identity: str) -> Json:
+    """Return a run with its events, as `find_stored_run` finds it, and the id of the conversation that continues it."""
+    found = find_stored_run(store, user, identity)
     run = found.run
     pending: Sequence[Pending] = ()
     thread = ""
@@ -607,27 +602,16 @@ def read_run(store: Place, identity: str, *, user: str = "") -> Json | None:
     return {**describe_run(run), "thread": thread, "events": [*_events(found, run.id, run.id, pending, draws=True)]}
 
 
-def write_report(store: Place, identity: str, *, user: str = "") -> str | None:
-    """Return a run of a journal as an HTML page, with its timeline; None if the run is another user's.
-
-    Raises:
-        JournalError: There is no such run, or the journal cannot be read.
-    """
-    found = find_stored_run(store, identity, user)
-    return None if found is None else found.to_html()
-
-
-def read_request(store: Place, identity: str, number: int, *, user: str = "") -> Json | None:
-    """Return the messages of a request of a run, masked; None if the run has no such request.
+def read_request(store: Place, user: str, identity: str, number: int) -> Json:
+    """Return the messages of a request of a run, masked; raise `JournalError` if the run has no such request.
 
     A journal keeps messages, not requests: what a policy changed in a request, a shortened result, say, is not shown.
     """
-    if (found := find_stored_run(store, identity, user)) is None:
-        return None
+    found = find_stored_run(store, user, identity)
     messages = found.messages
     places = [place for place in range(found.run.first, len(messages)) if messages[place]["role"] == "assistant"]
     if not 0 < number <= len(places):
-        return None
+        raise JournalError("not found")
     return {"model": found.run.model, "messages": mask_data(messages[: places[number - 1]])}
 
 
