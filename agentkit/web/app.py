@@ -11,7 +11,6 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -43,14 +42,14 @@ from .api import (
     uvicorn,
 )
 from .encode import to_older
-from .run_input import BusyError, InputError, RunInput, parse_input
+from .run_input import BusyError, InputError, parse_input
 from .threads import (
     ENDS_OF_RUN,
     LIST_LENGTH,
     Thread,
     Threads,
-    list_stored_runs,
     find_stored_run,
+    list_stored_runs,
     read_request,
     read_run,
 )
@@ -67,32 +66,6 @@ ASSETS = {
     "dom.js": "text/javascript",
 }
 """The files of the page and their types; no other file is served."""
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """What an app makes of a request: the values for tools, and the session.
-
-    Attributes:
-        deps: As in `agui`.
-        session: As in `agui`.
-    """
-
-    deps: Any = None
-    session: OfRequest | None = None
-
-    async def options(self, request: Request, given: RunInput) -> dict[str, Any]:
-        """Return the options of the run that a request asks for."""
-        request.state.thread = given.thread
-        found = {}
-        deps = await call_with_request(self.deps, request) if is_function(self.deps) else self.deps
-        if deps is not None:
-            found["deps"] = deps
-        if self.session is not None:
-            found["session"] = await call_with_request(self.session, request)
-            if not isinstance(found["session"], Session):
-                raise DefinitionError(f"session=: expected a Session, got {type(found['session']).__name__}")
-        return found
 
 
 def web_app(
@@ -136,7 +109,7 @@ def web_app(
         headers=SECURITY_HEADERS,
     )
     handlers: Any = {AgentkitError: _report_error}
-    page = Page(agent, place, Visit(deps))
+    page = Page(agent, place, deps)
     app = Starlette(routes=page.routes(), middleware=[checks], exception_handlers=handlers)
     app.state.end_streams = page.end_streams
     return app
@@ -145,10 +118,10 @@ def web_app(
 class Page:
     """The endpoints."""
 
-    def __init__(self, agent: JsonAgent[Any], journal: Place | None, visit: Visit) -> None:
+    def __init__(self, agent: JsonAgent[Any], journal: Place | None, deps: Any) -> None:
         self._agent = agent
         self._journal = journal
-        self._visit = visit
+        self._deps = deps
         self._threads = Threads(agent, journal, draws=True)
 
     def routes(self) -> list[Route]:
@@ -196,7 +169,7 @@ class Page:
         return JSONResponse({**shown, "isStored": self._journal is not None})
 
     async def run(self, request: Request) -> Response:
-        return await start_run(self._threads, request, self._visit, stops=False)
+        return await start_run(self._threads, request, self._deps, stops=False)
 
     async def threads(self, request: Request) -> Response:
         return JSONResponse(await self._threads.list(user_of(request.scope), limit_of(request)))
@@ -392,28 +365,16 @@ def under_prefix(app: AsgiApp, prefix: str) -> AsgiApp:
     return prefixed
 
 
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-
-def stream_events(conversation: Thread, place: int) -> StreamingResponse:
-    """Return the events of a conversation from `place` on, to the end of its current run."""
-
-    async def lines() -> AsyncIterator[str]:
-        async with aclosing(conversation.follow(place)) as events:  # type: ignore[type-var]
-            async for identity, event in events:
-                yield _line(identity, event)
-
-    return StreamingResponse(lines(), media_type="text/event-stream", headers=HEADERS)
-
-
-def stream_events_of_run(
-    conversation: Thread, first: int, *, stops: bool = False, is_older: bool = False
+def stream_events(
+    conversation: Thread, first: int, *, is_one_run: bool = False, stops: bool = False, is_older: bool = False
 ) -> StreamingResponse:
-    """Return the events of one run, and none of the next, which a client may begin before this one has read them.
+    """Return the events of a conversation, to the end of its current run.
 
     Args:
         conversation: The conversation.
-        first: The id of the first event of the run.
+        first: The id of the first event.
+        is_one_run: Whether a run begins there, and ends the stream.  Otherwise the events of a next run are in it, too,
+            which a client may begin before this one has read all.
         stops: Whether the run is stopped when the client disconnects.
         is_older: As in `RunInput`.
     """
@@ -422,19 +383,17 @@ def stream_events_of_run(
         try:
             async with aclosing(conversation.follow(first)) as events:  # type: ignore[type-var]
                 async for identity, event in events:
-                    yield _line(identity, to_older(event) if is_older else event)
-                    if event["type"] in ENDS_OF_RUN:
+                    shown = json.dumps(to_older(event) if is_older else event, ensure_ascii=False)
+                    yield f"id: {identity}\ndata: {shown}\n\n"
+                    if is_one_run and event["type"] in ENDS_OF_RUN:
                         await conversation.wait_until_released()
                         return
         finally:
             if stops and conversation.running and not conversation.is_over(first):
                 conversation.stop()
 
-    return StreamingResponse(lines(), media_type="text/event-stream", headers=HEADERS)
-
-
-def _line(identity: int, event: Any) -> str:
-    return f"id: {identity}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(lines(), media_type="text/event-stream", headers=headers)
 
 
 def read_place(value: str | None) -> int:
@@ -486,10 +445,9 @@ def agui(
     if session is not None and not is_function(session):
         raise DefinitionError("agui: session= must be a function of the request that returns a Session")
     threads = Threads(agent, journal, shares_state=share_state)
-    visit = Visit(deps, session)
 
     async def run(request: Request) -> Response:
-        return await start_run(threads, request, visit, stops=True)
+        return await start_run(threads, request, deps, session, stops=True)
 
     checks = _guard(hosts=hosts, allow_origins=allow_origins, user=user)
     return Starlette(routes=[Route("/", run, methods=["POST"])], middleware=[checks])
@@ -502,17 +460,33 @@ def _guard(**settings: Any) -> Middleware:
     return Middleware(Guard, **given)
 
 
-async def start_run(threads: Threads, request: Request, visit: Visit, *, stops: bool) -> Response:
+async def start_run(
+    threads: Threads, request: Request, deps: Any, session: OfRequest | None = None, *, stops: bool
+) -> Response:
     """Begin the run that the body of a request asks for, and return its events as a stream."""
     try:
         given = parse_input(await _read_json(request))
-        options = await visit.options(request, given)
+        request.state.thread = given.thread
+        options = await _read_options(request, deps, session)
         conversation, first = await threads.start(given, user_of(request.scope), options)
     except DefinitionError:
         raise
     except (InputError, AgentkitError, ValueError, RecursionError) as error:
         return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
-    return stream_events_of_run(conversation, first, stops=stops, is_older=given.is_older)
+    return stream_events(conversation, first, is_one_run=True, stops=stops, is_older=given.is_older)
+
+
+async def _read_options(request: Request, deps: Any, session: OfRequest | None) -> dict[str, Any]:
+    """Return the options of the run that a request asks for."""
+    found = {}
+    deps = await call_with_request(deps, request) if is_function(deps) else deps
+    if deps is not None:
+        found["deps"] = deps
+    if session is not None:
+        found["session"] = await call_with_request(session, request)
+        if not isinstance(found["session"], Session):
+            raise DefinitionError(f"session=: expected a Session, got {type(found['session']).__name__}")
+    return found
 
 
 async def _read_json(request: Request) -> Any:

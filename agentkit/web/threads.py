@@ -95,7 +95,7 @@ class Thread:
         self._stored_run = ""
         self._requests: dict[tuple[str, int], Json] = {}
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None  # kept here: an event loop keeps no task alive
         self._is_stopping = False
         self._is_unfollowed = False
         self._live: LiveRun | None = None
@@ -302,11 +302,6 @@ class Thread:
         """Stop the run that is working; do nothing without one."""
         self._is_stopping = self._live is not None
         self.session.stop("stopped by the person")
-
-    async def wait_until_idle(self) -> None:
-        """Wait for the end of the run that is working."""
-        if self._task is not None:
-            await asyncio.wait([self._task])
 
     def find_request(self, run: str, number: int) -> Json | None:
         """Return a request of a run of this process, masked; None for one that is not known."""
@@ -519,12 +514,6 @@ RUN_PREFIX = "run:"
 """Begins the id of a conversation that has no name: the id of one of its runs follows."""
 
 
-def create_journal(store: Place) -> None:
-    """Create the journal if it does not exist."""
-    with opened_store(store):
-        pass
-
-
 def name_thread(user: str, thread: str) -> str:
     """Return the name that a conversation has in the journal; those of two users never have the same."""
     return f"{quote(user, safe='')}/{thread}" if user else thread
@@ -705,7 +694,8 @@ class Threads:
         self.journal = journal
         self._draws = draws
         if journal is not None:
-            create_journal(journal)
+            with opened_store(journal):  # creates it
+                pass
         self._open: dict[Key, Thread] = {}
         """The conversations in memory; the one that was used last is the last."""
 

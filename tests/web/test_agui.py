@@ -31,7 +31,7 @@ from agentkit.extend import LiveRespondent, enclosing
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.web import agui
-from agentkit.web.app import stream_events_of_run
+from agentkit.web.app import stream_events
 from agentkit.web.run_input import parse_input
 from agentkit.web.threads import Thread, Threads, open_conversation
 
@@ -700,6 +700,11 @@ def test_text_that_is_not_json_is_refused():
         assert "the body cannot be read as JSON" in response.json()["error"]
 
 
+async def wait_until_idle(conversation):
+    while not conversation.is_idle:
+        await asyncio.sleep(0.01)
+
+
 def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
     ended = []
 
@@ -717,12 +722,14 @@ def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
         agent = JsonAgent(wait, model=ScriptedModel(call("wait"), answer("x")))
         conversation = Thread("t")
         given = parse_input({"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "?"}]})
-        stream = stream_events_of_run(conversation, conversation.start(agent, given), stops=stops).body_iterator
+        stream = stream_events(
+            conversation, conversation.start(agent, given), is_one_run=True, stops=stops
+        ).body_iterator
         async for line in stream:
             if "TOOL_CALL_END" in line:
                 break
         await stream.aclose()
-        await conversation.wait_until_idle()
+        await wait_until_idle(conversation)
         return conversation.events[-1]["outcome"]["type"]
 
     assert asyncio.run(disconnect(stops=True)) == "cancelled"
@@ -737,17 +744,19 @@ def test_a_slow_client_reads_its_own_run_alone_and_does_not_stop_the_next_one():
 
         def begin(run):
             given = parse_input({"threadId": "t", "runId": run, "messages": [{"role": "user", "content": run}]})
-            return stream_events_of_run(conversation, conversation.start(agent, given), stops=True).body_iterator
+            return stream_events(
+                conversation, conversation.start(agent, given), is_one_run=True, stops=True
+            ).body_iterator
 
         slow = begin("r1")
-        gone = stream_events_of_run(conversation, 0, stops=True).body_iterator
+        gone = stream_events(conversation, 0, is_one_run=True, stops=True).body_iterator
         lines = [await anext(slow)]
         await anext(gone)
-        await conversation.wait_until_idle()
+        await wait_until_idle(conversation)
         await anext(begin("r2"))
         await gone.aclose()
         lines += [line async for line in slow]
-        await conversation.wait_until_idle()
+        await wait_until_idle(conversation)
         return lines, conversation.events[-1]
 
     lines, last = asyncio.run(work())
@@ -794,7 +803,7 @@ def test_a_client_that_stopped_its_run_may_send_the_next_request(tmp_path, is_st
         for run in ("r1", "r2"):
             given = parse_input({"threadId": "t", "runId": run, "messages": [{"role": "user", "content": run}]})
             conversation, first = await threads.start(given)
-            stream = stream_events_of_run(conversation, first, stops=True).body_iterator
+            stream = stream_events(conversation, first, is_one_run=True, stops=True).body_iterator
             async for line in stream:
                 if "TOOL_CALL_END" in line:
                     break
@@ -1056,7 +1065,7 @@ def test_a_run_that_is_stopped_while_it_asks_ends_for_its_followers():
         assert events[-1]["outcome"]["type"] == "interrupt"
         assert not conversation.is_idle
         conversation.stop()
-        await conversation.wait_until_idle()
+        await wait_until_idle(conversation)
         assert conversation.is_idle
         return conversation.events[len(events) :]
 
