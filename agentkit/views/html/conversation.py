@@ -11,7 +11,7 @@ from dataclasses import field
 from html import escape, unescape
 from typing import Any
 
-from ...core.messages import is_delimited, remove_delimiters
+from ...core.messages import Usage, is_delimited, remove_delimiters
 from ...core.parts import Audio, Document, Image, data_url_of, describe_part, parts_of, read_part
 from ...core.portable import parse_json
 from ...core.values import frozen
@@ -64,9 +64,9 @@ class Turn:
         return max((span["end"] for span in spans), default=0.0) - min((span["start"] for span in spans), default=0.0)
 
     @property
-    def usage(self) -> dict[str, Any]:
+    def usage(self) -> Usage:
         """The tokens and the cost of its requests."""
-        return add_usage(request.get("usage") or {} for request in self.requests)
+        return sum((Usage(**request.get("usage") or {}) for request in self.requests), Usage())
 
 
 MAX_PAGE_BYTES = 90_000
@@ -102,11 +102,8 @@ class MessageList:
     def first_of_run(self) -> int:
         """The index of the query of the traced run."""
         places = [span["place"] for span in self.trace.get("spans", ()) if span.get("place")]
-        before = range(min(places, default=0))
-        return max(
-            (place for place in before if self.messages[place : place + 1] and _is_user(self.messages[place])),
-            default=0,
-        )
+        before = self.messages[: min(places, default=0)]
+        return max((place for place, message in enumerate(before) if message["role"] == "user"), default=0)
 
     def render(self) -> Iterator[Html]:
         """Yield all messages; those before the traced run are folded, and each reply with its calls is a turn."""
@@ -150,7 +147,8 @@ class MessageList:
             content = self._content(message, is_last and not own_calls)
             article = tag("article", head, content, *shown_calls, class_=message["role"], id=anchor)
             if message["role"] == "assistant":
-                names = [_shown_name(call["function"]["name"]) for call in own_calls]
+                called = [call["function"]["name"] for call in own_calls]
+                names = ["answer" if name == FINAL_ANSWER else name for name in called]
                 spans_of_calls = [calls[call["id"]] for call in own_calls if call["id"] in calls]
                 yield place, Turn(article, names, own_requests, spans_of_calls)
             else:
@@ -232,10 +230,6 @@ class MessageList:
         return tag("details", tag("summary", count), *notes, tag("div", *conversation.render(), class_="inner"))
 
 
-def _shown_name(name: str) -> str:
-    return "answer" if name == FINAL_ANSWER else name
-
-
 def content_of(message: Data) -> str:
     """Return the text of a message; parts such as images are replaced by their type and size."""
     content = message.get("content") or ""
@@ -292,10 +286,6 @@ def _parse_data(text: str) -> Any:
 def _parse_json(text: str) -> Any:
     """Return the data in a text that is a JSON object or list, else the text."""
     return parse_json(text) if text.lstrip()[:1] in ("{", "[") else text
-
-
-def _is_user(message: Data) -> bool:
-    return bool(message["role"] == "user")
 
 
 EMPTY_ELEMENTS = {"hr", "br"}
@@ -368,16 +358,6 @@ MAX_NAMED_CALLS = 4
 """Calls that the line of a turn names."""
 
 
-def add_usage(usages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sums of usages; an unknown cost makes the sum unknown."""
-    total: dict[str, Any] = {}
-    for usage in usages:
-        for key, value in usage.items():
-            known = value is not None and total.get(key, 0) is not None
-            total[key] = total.get(key, 0) + value if known else None
-    return total
-
-
 def render_turns(parts: Iterable[Html | Turn]) -> Iterator[Html]:
     """Yield messages and turns in their order; turns are numbered from 1, and folded where there are many."""
     rows = [*parts]
@@ -430,7 +410,7 @@ def _render_group(rows: Sequence[Html], turns: Sequence[Turn], last: int) -> Htm
     failures = sum(turn.failures for turn in turns)
     seconds = sum(turn.seconds for turn in turns)
     calls = format_count(sum(len(turn.names) for turn in turns), "call")
-    figures = _figures(seconds, add_usage(turn.usage for turn in turns))
+    figures = _figures(seconds, sum((turn.usage for turn in turns), Usage()))
     head = tag(
         "summary",
         tag("b", f"turns {last - len(turns) + 1}\N{EN DASH}{last}"),
@@ -445,7 +425,8 @@ def _failures(count: int) -> Html:
     return join(tag("span", f"{count} failed", class_="wrong"), " ") if count else Html("")
 
 
-def _figures(seconds: float, usage: Mapping[str, Any]) -> str:
+def _figures(seconds: float, used: Usage) -> str:
+    usage = used.as_dict()
     parts = (format_seconds(seconds) if seconds else "", format_tokens(usage), format_cost(usage))
     return " · ".join(part for part in parts if part)
 

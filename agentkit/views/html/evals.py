@@ -15,6 +15,7 @@ from .markup import (
     join,
     render_block,
     render_figures,
+    render_table,
     tag,
     truncate_html,
 )
@@ -65,9 +66,7 @@ def eval_page(report: Data) -> str:
 def _figures(figures: Mapping[str, Data]) -> Html:
     columns = [format_eval_figures(of_model) for of_model in figures.values()]
     names = dict.fromkeys(name for column in columns for name in column)
-    head = tag("tr", tag("td"), *(tag("th", model) for model in figures))
-    rows = (tag("tr", tag("th", name), *(tag("td", column.get(name)) for column in columns)) for name in names)
-    return tag("div", tag("table", head, *rows), class_="wide")
+    return render_table(["", *figures], ((name, *(column.get(name) for column in columns)) for name in names), "th")
 
 
 def _change(title: str, change: Data) -> Html:

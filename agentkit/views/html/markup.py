@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from html import escape, unescape
 from pathlib import Path
@@ -106,14 +106,19 @@ def render_data(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: boo
     shown = [[text[:MAX_CELL_CHARS] for text in line] for line in cells]
     while len(shown) > 1 and sum(len(text) for line in shown for text in line) > max_bytes:
         shown.pop()
-    head = tag("tr", *(tag("th", name) for name in rows[0]))
-    body = (tag("tr", *(tag("td", text) for text in line)) for line in shown)
-    table = tag("div", tag("table", head, *body), class_="wide")
+    table = render_table(rows[0], shown)
     if shown == cells and len(shown) == len(value):
         return table
     left = len(rows) - len(shown)
     label = f"{left:,} more rows, and all as JSON" if left else "all as JSON"
     return join(table, tag("details", tag("summary", label), tag("pre", truncate_html(_compact(value), max_bytes))))
+
+
+def render_table(head: Iterable[Any], rows: Iterable[Iterable[Any]], first: str = "td") -> Html:
+    """Return a table in a box that scrolls; `first` is "th" where the first cell of each row is the name of the row."""
+    lines = [tag("tr", *(tag("th", name) for name in head))]
+    lines += [tag("tr", tag(first, start), *(tag("td", cell) for cell in cells)) for start, *cells in rows]
+    return tag("div", tag("table", *lines), class_="wide")
 
 
 def _rows_of(value: Any) -> list[dict[str, Any]]:

@@ -41,13 +41,14 @@ from .markup import (
     join,
     render_block,
     render_figures,
+    render_table,
     run_figures,
     tag,
     truncate_html,
     usage_figures,
     wrap_view,
 )
-from .tool_catalogue import ToolLike, folded_tools, order_tools
+from .tool_catalogue import Tool, folded_tools, order_tools
 
 MIN_ANSWER_BYTES = 8_000
 """Bytes of a long answer that are shown at least."""
@@ -59,14 +60,6 @@ def result_page(result: Data) -> str:
     """Return the whole page for a result's plain data."""
     conversation = _conversation(result, max_text_bytes(result))
     return build_page(f"agentkit: {_query(conversation)}", *_result_parts(result, conversation))
-
-
-def compare_page(result: Data, other: Data) -> str:
-    """Return the whole page for the plain data of two results, side by side."""
-    first = _conversation(result, max_text_bytes(result, MAX_PAGE_BYTES // 2), "a")
-    second = _conversation(other, max_text_bytes(other, MAX_PAGE_BYTES // 2), "b")
-    heads = tag("h1", "Two runs"), render_comparison((result, first), (other, second))
-    return build_page(f"agentkit: {_query(first)} (two runs)", *heads)
 
 
 def result_view(result: Data) -> Html:
@@ -128,10 +121,7 @@ def _anchor_prefix(data: Any) -> str:
 
 
 def _query(conversation: MessageList) -> str:
-    messages = conversation.messages
-    first = conversation.first_of_run
-    if messages[first : first + 1] and messages[first]["role"] == "user":
-        return content_of(messages[first])
+    messages = conversation.messages[conversation.first_of_run :]
     return next((content_of(message) for message in messages if message["role"] == "user"), "a run")
 
 
@@ -169,9 +159,10 @@ def render_timeline(spans: Sequence[Data], seconds: float, links: Mapping[str, s
     """Return the bars; `links` are the anchors of the calls, by their ids, and of the messages, by their indices."""
     if not spans:
         return Html("")
-    whole = max([seconds, *(span["end"] for span in _all_spans(spans))]) or 1.0
+    levels = [*_levels(spans)]
+    whole = max([seconds, *(span["end"] for lanes in levels for lane in lanes for span in lane)]) or 1.0
     rows = []
-    for depth, lanes in enumerate(_levels(spans)):
+    for depth, lanes in enumerate(levels):
         for lane in lanes:
             bars = (_bar(span, whole, {} if depth else links) for span in lane)
             rows.append(tag("div", *bars, class_=f"lane{' in' * bool(depth)}"))
@@ -179,12 +170,6 @@ def render_timeline(spans: Sequence[Data], seconds: float, links: Mapping[str, s
     scale = tag("div", *(tag("span", end) for end in ends), class_="scale", data_seconds=whole)
     shown = tag("div", tag("div", *rows, scale, class_="time"), class_="lanes")
     return join(tag("h2", "Timeline"), shown, _sums(spans, whole))
-
-
-def _all_spans(spans: Sequence[Data]) -> Iterator[Data]:
-    for span in spans:
-        yield span
-        yield from _all_spans(span.get("inner", {}).get("spans", ()))
 
 
 def _levels(spans: Sequence[Data]) -> Iterator[list[list[Data]]]:
@@ -242,7 +227,6 @@ def _sums(spans: Sequence[Data], whole: float) -> Html:
     return render_figures(totals)
 
 
-Side = tuple[Data, MessageList]
 LABELS = {
     "equal": "the same calls and results",
     "results": "the same calls, different results",
@@ -252,25 +236,22 @@ LABELS = {
 }
 
 
-def render_comparison(first: Side, second: Side) -> Html:
-    """Return both runs: a table of figures, the answers, and the turns of both in rows."""
-    sides = (first, second)
-    figures = [{"started": format_moment(result), **run_figures(result)} for result, _ in sides]
-    rows = [
-        tag("tr", tag("th", name), *(tag("td", side[name]) for side in figures))
-        for name in figures[0]
-        if any(side[name] for side in figures)
-    ]
-    table = tag(
-        "div", tag("table", tag("tr", tag("th"), tag("th", "first"), tag("th", "second")), *rows), class_="wide"
-    )
-    answers = (render_answer(result.get("error"), result.get("answer"), shown.max_bytes) for result, shown in sides)
-    return join(
-        table,
+def compare_page(result: Data, other: Data) -> str:
+    """Return the whole page for the plain data of two results: figures, answers, and the turns of both in rows."""
+    first = _conversation(result, max_text_bytes(result, MAX_PAGE_BYTES // 2), "a")
+    second = _conversation(other, max_text_bytes(other, MAX_PAGE_BYTES // 2), "b")
+    sides = ((result, first), (other, second))
+    figures = [{"started": format_moment(data), **run_figures(data)} for data, _ in sides]
+    rows = ([name, *(side[name] for side in figures)] for name in figures[0])
+    answers = (render_answer(data.get("error"), data.get("answer"), shown.max_bytes) for data, shown in sides)
+    return build_page(
+        f"agentkit: {_query(first)} (two runs)",
+        tag("h1", "Two runs"),
+        render_table(("", "first", "second"), (row for row in rows if any(row[1:])), "th"),
         tag("h2", "Answers"),
         tag("div", *(tag("div", answer, class_="side") for answer in answers), class_="pair"),
         tag("h2", "Turns", id="turns"),
-        *_pairs(first[1], second[1]),
+        *_pairs(first, second),
     )
 
 
@@ -308,7 +289,7 @@ def _keys(side: MessageList) -> Sequence[str]:
 
 def _results(side: MessageList) -> Sequence[Sequence[str]]:
     """Return the results of each turn's calls."""
-    texts = {message.get("tool_call_id"): content_of(message) for message in side.messages if message["role"] == "tool"}
+    texts = _results_by_call(side.messages)
     return [
         [texts.get(call["id"], "") for call in message.get("tool_calls") or ()]
         for message in side.messages
@@ -319,7 +300,7 @@ def _results(side: MessageList) -> Sequence[Sequence[str]]:
 def agent_view(
     model: str,
     instruction: str,
-    tools: Mapping[str, ToolLike],
+    tools: Mapping[str, Tool],
     messages: Sequence[Any],
     usage: Mapping[str, Any],
     pending: Sequence[Pending] = (),
@@ -378,14 +359,14 @@ def result_markdown(result: Mapping[str, Any]) -> str:
     )
     messages = result.get("messages", ())
     figures = escape_markdown(", ".join(filter(None, parts)))
-    calls = _call_lists(messages, _markdown_results(messages))
+    calls = _call_lists(messages, _results_by_call(messages))
     return "\n\n".join([*map(escape_markdown, text.split("\n\n")), f"*{figures}*", *calls])
 
 
 def session_markdown(session: SessionLike) -> str:
     """Return the conversation without the instruction."""
     messages = mask_data([*session.messages])
-    results = _markdown_results(messages)
+    results = _results_by_call(messages)
     parts = []
     for message in messages:
         if message["role"] in ("user", "assistant"):
@@ -394,13 +375,13 @@ def session_markdown(session: SessionLike) -> str:
     return "\n\n".join(parts)
 
 
-def tools_markdown(tools: Mapping[str, ToolLike]) -> str:
+def tools_markdown(tools: Mapping[str, Tool]) -> str:
     """Return a list of tools with the first lines of their descriptions."""
     first_lines = ((tool.name, mask(tool.description).splitlines()[0]) for tool in order_tools(tools))
     return "\n".join(f"- {code_span(name)} {escape_markdown(line)}" for name, line in first_lines)
 
 
-def _markdown_results(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _results_by_call(messages: Sequence[Data]) -> dict[str, str]:
     return {message.get("tool_call_id", ""): content_of(message) for message in messages if message["role"] == "tool"}
 
 

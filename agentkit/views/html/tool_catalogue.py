@@ -1,32 +1,17 @@
 """Tools as HTML: what the model reads of them, and their schemas in every format."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
-from ...schemas.formats import FORMATS, Loss
+from ...schemas.formats import FORMATS
 from ...tools.final_answer import FINAL_ANSWER
-from .markup import Html, build_page, format_count, render_block, tag, wrap_view
+from ...tools.json_tool import JsonTool
+from .markup import Html, build_page, format_count, render_block, render_table, tag, wrap_view
+
+Tool: TypeAlias = JsonTool[..., Any]
 
 
-class ToolLike(Protocol):
-    """The attributes of a tool that a view reads."""
-
-    name: str
-    description: str
-
-    @property
-    def parameters(self) -> dict[str, Any]: ...
-
-    def schema(self, format: str = "json") -> dict[str, Any]:
-        """Return the tool in a provider's format."""
-        ...
-
-    def losses(self, format: str) -> tuple[Loss, ...]:
-        """Return what the format cannot express."""
-        ...
-
-
-def catalogue_page(tools: Mapping[str, ToolLike]) -> str:
+def catalogue_page(tools: Mapping[str, Tool]) -> str:
     """Return a page of all tools with their schemas in every format."""
     entries = [(tool, f"t{place}") for place, tool in enumerate(order_tools(tools))]
     contents = [
@@ -37,58 +22,48 @@ def catalogue_page(tools: Mapping[str, ToolLike]) -> str:
     return build_page("agentkit: tools", tag("h1", format_count(len(entries), "tool")), tag("ul", *contents), *articles)
 
 
-def tool_view(tool: ToolLike) -> Html:
+def tool_view(tool: Tool) -> Html:
     """Return the view of one tool for a notebook."""
     return wrap_view(*_tool_parts(tool))
 
 
-def registry_view(tools: Mapping[str, ToolLike]) -> Html:
+def registry_view(tools: Mapping[str, Tool]) -> Html:
     """Return the view of a registry's tools for a notebook."""
     return wrap_view(*folded_tools(tools))
 
 
-def order_tools(tools: Mapping[str, ToolLike]) -> list[ToolLike]:
+def order_tools(tools: Mapping[str, Tool]) -> list[Tool]:
     """Return the tools as a person reads them: the one that gives the answer is the last."""
     return sorted(tools.values(), key=lambda tool: tool.name == FINAL_ANSWER)
 
 
-def folded_tools(tools: Mapping[str, ToolLike]) -> Iterator[Html]:
+def folded_tools(tools: Mapping[str, Tool]) -> Iterator[Html]:
     """Yield each tool, folded behind its name and the first line of its description."""
     for tool in order_tools(tools):
         head = tag("summary", tag("b", tool.name), "  ", tag("span", _first_line(tool), class_="dim"))
         yield tag("details", head, *_body(tool), class_="tool")
 
 
-def _tool_parts(tool: ToolLike) -> Iterator[Html]:
+def _tool_parts(tool: Tool) -> Iterator[Html]:
     yield tag("h2", tag("code", tool.name))
     yield from _body(tool)
 
 
-def _body(tool: ToolLike) -> Iterator[Html]:
+def _body(tool: Tool) -> Iterator[Html]:
     yield tag("div", tool.description, class_="text")
     required = tool.parameters.get("required", [])
-    rows = [
-        tag(
-            "tr",
-            *(
-                tag("td", cell)
-                for cell in (
-                    tag("code", name),
-                    _type(schema),
-                    "required" if name in required else _default(schema),
-                    str(schema.get("description", "")) if isinstance(schema, dict) else "",
-                )
-            ),
-        )
-        for name, schema in tool.parameters.get("properties", {}).items()
-    ]
+    rows = []
+    for name, schema in tool.parameters.get("properties", {}).items():
+        keys = schema if isinstance(schema, dict) else {}
+        default = f"default {keys['default']!r}" if "default" in keys else "optional"
+        presence = "required" if name in required else default
+        rows.append((tag("code", name), _type(schema), presence, str(keys.get("description", ""))))
     if rows:
-        head = tag("tr", *(tag("th", title) for title in ("parameter", "type", "", "description")))
-        yield tag("div", tag("table", head, *rows), class_="wide")
+        yield render_table(("parameter", "type", "", "description"), rows)
     yield tag("div", *(_format(tool, name) for name in FORMATS), class_="formats")
 
 
-def _format(tool: ToolLike, name: str) -> Html:
+def _format(tool: Tool, name: str) -> Html:
     notes = [tag("div", f"{loss.path}: {loss.keyword}: {loss.moved_to}", class_="note") for loss in tool.losses(name)]
     lost = tag("span", f"  {len(notes)} lost or moved", class_="dim") if notes else None
     return tag("details", tag("summary", name, lost), *notes, render_block(tool.schema(name), 20_000, folded=False))
@@ -106,9 +81,5 @@ def _type(schema: Any) -> str:
     return f"{' | '.join(map(str, kind)) if isinstance(kind, list) else kind}{inner}"
 
 
-def _default(schema: Any) -> str:
-    return f"default {schema['default']!r}" if isinstance(schema, dict) and "default" in schema else "optional"
-
-
-def _first_line(tool: ToolLike) -> str:
+def _first_line(tool: Tool) -> str:
     return tool.description.splitlines()[0]
