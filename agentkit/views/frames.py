@@ -395,12 +395,10 @@ class FrameReader:
             case ToolFinished(result):
                 if not result.is_answer:
                     path = join_path(self._agent, result.call.id)
-                    content = mask(result.content)
-                    is_error = result.error is not None
-                    is_refused = result.error is not None and result.error.is_refusal
-                    images = _images(result.images)
-                    about = (result.seconds, is_error, result.is_open, is_refused, images)
-                    yield CallClosed(self._agent, path, content, *about)
+                    error = result.error
+                    is_refused = error is not None and error.is_refusal
+                    about = (result.seconds, error is not None, result.is_open, is_refused, _images(result.images))
+                    yield CallClosed(self._agent, path, mask(result.content), *about)
             case Progress():
                 identity = event.call.id if event.call else ""
                 yield CallProgress(join_path(self._agent, identity), mask(render_text(event.value)))
@@ -415,13 +413,10 @@ class FrameReader:
             case RunEnded():
                 yield from self._close_run(event)
             case _:
-                yield from self._read_other(event)
-
-    def _read_other(self, event: Event) -> Iterator[Frame]:
-        if event.ends_request is not None and self._asked_at is not None:
-            yield RequestClosed(self._agent, self._number, {}, self._seconds(), mask(str(event.ends_request)))
-            yield from self._withdraw()
-        yield from self._notice(event)
+                if event.ends_request is not None and self._asked_at is not None:
+                    yield RequestClosed(self._agent, self._number, {}, self._seconds(), mask(str(event.ends_request)))
+                    yield from self._withdraw()
+                yield from self._notice(event)
 
     def _notice(self, event: Event) -> Iterator[Frame]:
         if event.notice:

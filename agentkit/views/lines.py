@@ -18,7 +18,7 @@ from ..core.pending import escape_unprintable
 from ..core.portable import parse_json
 from ..core.values import frozen
 from ..engine.model import ModelAsked, ModelReplied
-from ..engine.result import RunFinished, RunStarted, SubRun
+from ..engine.result import RunFinished, RunStarted
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from ..tools.results.result_text import render_text
 from .frames import (
@@ -95,16 +95,6 @@ def sanitize(text: str, max_chars: int | None = None) -> str:
     return "\n".join(row if row.isprintable() else escape_unprintable(row, len(row)) for row in rows) + rest
 
 
-def render_event(event: Event) -> Iterator[Line]:
-    """Yield the lines of `event`; many events have none."""
-    agents: tuple[str, ...] = ()
-    while isinstance(event, SubRun):
-        agents = (*agents, event.name)
-        event = event.event
-    for line in (*_event_lines(event), *_notice_lines(event)):
-        yield replace(line, agents=agents) if agents else line
-
-
 class RunLines:
     """The lines of one run after another, from their frames."""
 
@@ -155,7 +145,8 @@ class RunLines:
                     yield Line("INFO", "total", format_usage(Usage(**frame.usage), frame.seconds))
 
 
-def _event_lines(event: Event) -> Iterator[Line]:
+def render_event(event: Event) -> Iterator[Line]:
+    """Yield the lines of an event for the log; many events have none."""
     match event:
         case RunStarted(query):
             yield Line("INFO", "query", query) if query else Line("INFO", "note", "continuing the stopped run")
@@ -170,7 +161,7 @@ def _event_lines(event: Event) -> Iterator[Line]:
         case ToolStarted(bound) if not bound.is_answer:
             yield Line("INFO", "call", format_call(bound.as_written))
         case ToolFinished(result) if result.is_open:
-            return  # its question, or the decision that it waits for, has a line of its own
+            pass  # its question, or the decision that it waits for, has a line of its own
         case ToolFinished(result) if result.error is not None:
             yield Line(
                 "WARNING",
@@ -184,9 +175,6 @@ def _event_lines(event: Event) -> Iterator[Line]:
         case RunFinished(result):
             yield Line("INFO", "answer", result.text)
             yield Line("INFO", "total", format_usage(result.usage))
-
-
-def _notice_lines(event: Event) -> Iterator[Line]:
     notices = [event.notice]
     if isinstance(event, ToolStarted):
         notices = [f"{event.call.call.name}: {repair}" for repair in event.call.repairs]

@@ -95,11 +95,6 @@ class Printer:
         codes = ";".join(_CODES[word] for word in style.split())
         return f"\033[{codes}m{text}\033[0m" if self.colour and codes else text
 
-    def listen(self, event: Event) -> None:
-        """Write the lines of an event; a listener."""
-        for line in render_event(event):
-            self.write(line)
-
     def _wrap(self, text: str) -> list[str]:
         """Split a text into rows that fit into the terminal."""
         rows = text.split("\n")

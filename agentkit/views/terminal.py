@@ -76,7 +76,9 @@ class LiveView:
 
     def _print(self, line: Line) -> None:
         text = line.format(None if line.role in ("query", "model", "answer") else MAX_TERMINAL_VALUE_CHARS)
-        self.console.print(_row(Text(line.role, ROLE_STYLES[line.role]), Text(text, _text_style(line))))
+        style = ROLE_STYLES[line.role]
+        is_whole = line.role in ("error", "warning", "total", "progress", "query")  # else only the role has the style
+        self.console.print(_row(Text(line.role, style), Text(text, style if is_whole else "")))
 
     def render(self) -> RenderableType:
         """Return what is running now, in at most half of the terminal."""
@@ -102,10 +104,6 @@ class LiveView:
         if not reply.is_answering:
             return Text("\n", "dim").join(Text(sanitize(reply.text)).wrap(self.console, width)[-max_rows:])
         return Segments(join_lines(render_rows(reply.text, self.console, width)[-max_rows:]))
-
-
-def _text_style(line: Line) -> str:
-    return ROLE_STYLES[line.role] if line.role in ("error", "warning", "total", "progress", "query") else ""
 
 
 def _row(first: RenderableType, second: RenderableType) -> Table:
