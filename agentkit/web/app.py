@@ -55,16 +55,8 @@ from .threads import (
 )
 
 PAGE = files(__package__) / "page"
-ASSETS = {
-    "style.css": "text/css",
-    "app.js": "text/javascript",
-    "protocol.js": "text/javascript",
-    "markdown.js": "text/javascript",
-    "run_view.js": "text/javascript",
-    "inputs.js": "text/javascript",
-    "compare.js": "text/javascript",
-    "dom.js": "text/javascript",
-}
+TYPES = {".css": "text/css", ".js": "text/javascript"}
+ASSETS = {file.name: TYPES[ending] for file in PAGE.iterdir() for ending in TYPES if file.name.endswith(ending)}
 """The files of the page and their types; no other file is served."""
 
 
@@ -158,7 +150,7 @@ class Page:
     async def asset(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in ASSETS:
-            return JSONResponse(encode_error("no such file"), status_code=404)
+            return JSONResponse({"error": "no such file"}, status_code=404)
         return Response((PAGE / name).read_bytes(), media_type=ASSETS[name], headers={"Cache-Control": "no-cache"})
 
     async def info(self, _: Request) -> Response:
@@ -183,7 +175,7 @@ class Page:
         try:
             await self._threads.delete(user_of(request.scope), thread_of(request))
         except BusyError as error:
-            return JSONResponse(encode_error(mask(str(error))), status_code=409)
+            return JSONResponse({"error": mask(str(error))}, status_code=409)
         return Response(status_code=204)
 
     async def rename(self, request: Request) -> Response:
@@ -192,7 +184,7 @@ class Page:
             title: Any = body.get("title") if isinstance(body, dict) else None
             await self._threads.rename(user_of(request.scope), thread_of(request), title)
         except (InputError, DefinitionError, ValueError) as error:
-            return JSONResponse(encode_error(mask(str(error))), status_code=422)
+            return JSONResponse({"error": mask(str(error))}, status_code=422)
         return Response(status_code=204)
 
     async def version(self, request: Request) -> Response:
@@ -272,7 +264,7 @@ def limit_of(request: Request) -> int:
 
 async def _report_error(_: Request, error: Exception) -> Response:
     """Return the response for a journal that cannot be read, or that lacks the run."""
-    return JSONResponse(encode_error(mask(str(error))), status_code=404)
+    return JSONResponse({"error": mask(str(error))}, status_code=404)
 
 
 def _json(found: Any) -> Response:
@@ -401,11 +393,6 @@ def read_place(value: str | None) -> int:
     return int(value) + 1 if value is not None and value.isascii() and value.isdigit() else 0
 
 
-def encode_error(message: str) -> dict[str, Any]:
-    """Return the body of an error."""
-    return {"error": message}
-
-
 def agui(
     agent: JsonAgent[Any],
     *,
@@ -472,7 +459,7 @@ async def start_run(
     except DefinitionError:
         raise
     except (InputError, AgentkitError, ValueError, RecursionError) as error:
-        return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
+        return JSONResponse({"error": mask(str(error))}, status_code=409 if isinstance(error, BusyError) else 422)
     return stream_events(conversation, first, is_one_run=True, stops=stops, is_older=given.is_older)
 
 

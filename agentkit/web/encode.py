@@ -29,7 +29,7 @@ from ..extend import (
     RunOpened,
     ThoughtPiece,
 )
-from .run_input import interrupt_id, is_client_call
+from .run_input import interrupt_id
 
 PROTOCOL_VERSION = "1.0"
 """The version of AG-UI whose events these are."""
@@ -103,7 +103,8 @@ class AguiEncoder:
         """
         self.is_open = False
         requests = [{**_step(frame), "type": "STEP_FINISHED", "metadata": None} for frame in self._requests.values()]
-        agents = [_suspend(agent) for agent in reversed(self._agents)]
+        suspended = {"type": "SUBAGENT_FINISHED", "outcome": {"type": "suspended"}}
+        agents = [{**suspended, "subagentRunId": agent} for agent in reversed(self._agents)]
         finished = {"type": "RUN_FINISHED", **self._ids, "outcome": _interrupts([pending])}
         yield from _stamp((*self._end_thoughts(), *self._end_texts(), *requests, *agents, finished))
 
@@ -246,7 +247,7 @@ class AguiEncoder:
             yield {"type": "RUN_ERROR", "message": frame.error, "code": frame.kind, "usage": usage, "metadata": shown}
             return
         outcome: Json = {"type": "success" if frame.outcome == "answer" else "cancelled"}
-        if asked := [entry for entry in frame.pending if not is_client_call(entry)]:
+        if asked := [entry for entry in frame.pending if entry.is_for_person]:
             outcome = _interrupts(asked)
         elif frame.pending:  # the client runs its calls, also those that an earlier run of it began
             outcome = {"type": "success", "pendingToolCallIds": [entry.call.id for entry in frame.pending]}
@@ -293,10 +294,6 @@ def _find_innermost(path: str, known: Collection[str]) -> str | None:
     while path and path not in known:
         path = path.rpartition("/")[0]
     return path or None
-
-
-def _suspend(agent: str) -> Json:
-    return {"type": "SUBAGENT_FINISHED", "subagentRunId": agent, "outcome": {"type": "suspended"}}
 
 
 def _custom(name: str, value: Json) -> Json:

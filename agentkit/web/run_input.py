@@ -114,11 +114,6 @@ RESULT_SCHEMA: Mapping[str, Any] = {
 }
 
 
-def is_client_call(pending: Pending) -> bool:
-    """Return whether the client runs the call that waits, so that no person is asked."""
-    return not pending.is_for_person
-
-
 def key_of_result(call: str) -> str:
     """Return the key for `answers=` under which a call of a client's tool gets its result."""
     return f"{call}/{RESULT_ID}"
@@ -199,11 +194,6 @@ class RunInput:
     context: Sequence[Json]
     is_older: bool
     echo: Json = field(repr=False)
-
-    @property
-    def is_cancelling(self) -> bool:
-        """Whether each of the answers cancels its interrupt."""
-        return all(status == "cancelled" for status, _ in self.resume.values())
 
 
 def parse_input(body: Any) -> RunInput:

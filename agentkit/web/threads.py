@@ -8,7 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote
 
 from .. import AgentkitError, JsonAgent, Pending, Question, Session, ToolCall
@@ -49,7 +49,6 @@ from .run_input import (
     RunInput,
     echo_input,
     interrupt_id,
-    is_client_call,
     join_facts,
     key_of_result,
     query_of_content,
@@ -204,7 +203,7 @@ class Thread:
         """Raise `InputError` if the tool of a client's call that waits is not in the request."""
         names = {tool.name for tool in given.tools}
         for entry in self.session.pending:
-            if is_client_call(entry) and entry.call.name not in names:
+            if not entry.is_for_person and entry.call.name not in names:
                 raise InputError(
                     f"tools: the call {entry.call.id!r:.80} waits for its result, and its tool {entry.call.name!r:.80} "
                     "is not there. Send the client's tools with each request."
@@ -212,7 +211,7 @@ class Thread:
 
     def find_results(self, given: RunInput) -> dict[str, Json]:
         """Return the results for which calls of the client's tools wait, by the ids of these calls."""
-        waiting = {entry.call.id for entry in self.session.pending if is_client_call(entry)}
+        waiting = {entry.call.id for entry in self.session.pending if not entry.is_for_person}
         return {call: result for call, result in given.results.items() if call in waiting}
 
     def find_answers(self, given: RunInput) -> Json:
@@ -221,7 +220,8 @@ class Thread:
         A query whose client cancels all that waits takes the place of the answers, as in any other run.
         """
         results = {key_of_result(call): result for call, result in self.find_results(given).items()}
-        if given.content is not None and not results and given.is_cancelling:
+        is_cancelling = all(status == "cancelled" for status, _ in given.resume.values())
+        if given.content is not None and not results and is_cancelling:
             return {}
         return read_resume(given.resume, self.session.pending) | results
 
@@ -672,8 +672,6 @@ MAX_CONVERSATIONS = 200
 """Conversations of a journal that are kept in memory too; the oldest idle ones are read from the journal again."""
 MAX_UNSTORED_CONVERSATIONS = 1_000
 """Conversations without a journal; beyond them the oldest idle one of the user who has the most is lost."""
-Key: TypeAlias = tuple[str, str]
-"""The user's id and the conversation's."""
 
 
 class Threads:
@@ -696,8 +694,8 @@ class Threads:
         if journal is not None:
             with opened_store(journal):  # creates it
                 pass
-        self._open: dict[Key, Thread] = {}
-        """The conversations in memory; the one that was used last is the last."""
+        self._open: dict[tuple[str, str], Thread] = {}
+        """The conversations in memory, by their users and ids; the one that was used last is the last."""
 
     async def find(self, user: str, thread: str) -> Thread:
         """Return a conversation: the one in memory, the one in the journal, or a new one, which is not kept yet."""
@@ -816,17 +814,15 @@ class Threads:
                 messages = given.get("messages") or [{}]
                 stored.insert(0, {"id": thread, "title": _title(messages[0].get("content")), "at": None})
         running = {thread for thread, conversation in own.items() if conversation.running}
-        asking = {thread for thread, conversation in own.items() if self._asks(conversation)}
+        asking = {thread for thread, conversation in own.items() if conversation.is_asking}
+        if self.journal is None:  # else it has the state of what waits
+            asking |= {thread for thread, conversation in own.items() if conversation.is_waiting}
         return [{**thread, "running": thread["id"] in running, "isAsking": thread["id"] in asking} for thread in stored]
 
     def unfollow(self) -> None:
         """End the streams of all conversations, because the server ends."""
         for conversation in self._open.values():
             conversation.unfollow()
-
-    def _asks(self, conversation: Thread) -> bool:
-        """Return whether a conversation waits for a person, and the journal does not say so."""
-        return conversation.is_asking or (self.journal is None and conversation.is_waiting)
 
     def _keep(self, user: str, conversation: Thread) -> Thread:
         """Keep a conversation in memory, unless one of its id is there, and return the one that is kept."""
