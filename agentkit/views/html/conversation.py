@@ -4,7 +4,6 @@ The turns of a run are a tree that folds.  The text of a model is Markdown witho
 documents and sounds of a message are shown; nothing is loaded from an address.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -33,6 +32,7 @@ from .markup import (
     render_data,
     tag,
     truncate_html,
+    write_compact,
 )
 
 
@@ -188,7 +188,7 @@ class MessageList:
                 shown_result = Html("")
                 if is_last and self.answer:
                     return tag("div", self._link_to_answer(), class_="call", id=anchor)
-        plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        plain = write_compact(arguments)
         is_short = len(plain) <= MAX_INLINE_CHARS and "\n" not in plain
         failed = bool(span.get("error"))
         seconds = format_seconds(span["end"] - span["start"]) if span else ""

@@ -81,7 +81,7 @@ def render_block(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: bo
 
     With `folded`, a long block is folded behind its first line.
     """
-    compact = value if isinstance(value, str) else _compact(value)
+    compact = write_compact(value)
     is_short = len(compact) <= MAX_OPEN_CHARS and compact.count("\n") < MAX_OPEN_LINES
     text = compact if (is_short and folded) or isinstance(value, str) else format_json(value, compact)
     shown = tag("pre", truncate_html(text, max_bytes))
@@ -102,7 +102,7 @@ def render_data(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: boo
     rows = _rows_of(value)
     if not rows:
         return render_block(value, max_bytes, folded=folded)
-    cells = [[mask(_cell_text(cell)) for cell in row.values()] for row in rows[:MAX_TABLE_ROWS]]
+    cells = [[mask(write_compact(cell)) for cell in row.values()] for row in rows[:MAX_TABLE_ROWS]]
     shown = [[text[:MAX_CELL_CHARS] for text in line] for line in cells]
     while len(shown) > 1 and sum(len(text) for line in shown for text in line) > max_bytes:
         shown.pop()
@@ -111,7 +111,9 @@ def render_data(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: boo
         return table
     left = len(rows) - len(shown)
     label = f"{left:,} more rows, and all as JSON" if left else "all as JSON"
-    return join(table, tag("details", tag("summary", label), tag("pre", truncate_html(_compact(value), max_bytes))))
+    return join(
+        table, tag("details", tag("summary", label), tag("pre", truncate_html(write_compact(value), max_bytes)))
+    )
 
 
 def render_table(head: Iterable[Any], rows: Iterable[Iterable[Any]], first: str = "td") -> Html:
@@ -133,12 +135,9 @@ def _rows_of(value: Any) -> list[dict[str, Any]]:
     return rows if is_table else []
 
 
-def _cell_text(cell: Any) -> str:
-    return cell if isinstance(cell, str) else _compact(cell)
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+def write_compact(value: Any) -> str:
+    """Return a text unchanged, data as JSON in one line."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def format_json(data: Any, compact: str) -> str:

@@ -47,6 +47,7 @@ from .markup import (
     truncate_html,
     usage_figures,
     wrap_view,
+    write_compact,
 )
 from .tool_catalogue import Tool, folded_tools, order_tools
 
@@ -346,8 +347,7 @@ _MARKS = re.compile(r"([\\`*_\[\]<>#|~$&!]|^[-+=:]|(?<=^\d)[.)])")
 def result_markdown(result: Mapping[str, Any]) -> str:
     """Return the answer, the figures and the calls of a result's plain data."""
     result = mask_data(result)
-    answer = result.get("error") or result.get("answer")
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
+    text = write_compact(result.get("error") or result.get("answer"))
     usage = result.get("usage") or {}
     parts = (
         str(result.get("model", "")),
