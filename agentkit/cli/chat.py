@@ -60,17 +60,17 @@ class LineReader:
         is_text = False
         while True:
             try:
-                part = self._read_part(_prompt(is_first=not parts and not is_text), typed)
-                typed = ""
+                part = self._read_part("... " if parts else "> ", typed)
             except EOFError:
                 return "\n".join(parts) if parts else None
             except KeyboardInterrupt:  # the unfinished text is dropped
-                print_note("\nCtrl-D or /quit leaves" if not parts and not is_text else "")
+                print_note("" if parts else "\nCtrl-D or /quit leaves")
                 parts = []
                 is_text = False
-                typed = ""
                 continue
-            if not is_text and not parts and part.lstrip().startswith(TEXT_DELIMITER):
+            finally:
+                typed = ""
+            if not parts and part.lstrip().startswith(TEXT_DELIMITER):
                 part = part.lstrip().removeprefix(TEXT_DELIMITER)
                 is_text = True
             if is_text:
@@ -84,6 +84,7 @@ class LineReader:
 
     def _read_part(self, prompt: str, typed: str) -> str:
         """Return the next input; what was entered before and is not one line goes into the prompt, to be confirmed."""
+        prompt = prompt if sys.stdin.isatty() else ""
         pending = typed + _take_pending_lines()
         if pending.find("\n") == len(pending) - 1 >= 0 or (pending and self._editor is None):
             click.echo(f"{prompt}{pending}", nl=False)
@@ -101,12 +102,6 @@ def _take_pending_lines() -> str:
             break
         pending += data
     return pending.decode(sys.stdin.encoding, errors="replace")
-
-
-def _prompt(*, is_first: bool) -> str:
-    if not sys.stdin.isatty():
-        return ""
-    return "> " if is_first else "... "
 
 
 def _make_editor(commands: Sequence[str]) -> Any:
@@ -348,7 +343,7 @@ class Chat:
 
     def introduce(self) -> None:
         """Print the model, the tools and the session."""
-        names = [tool.name for tool in self._list_tools()]
+        names = [tool.name for tool in self.agent.tools.own_tools]
         columns = shutil.get_terminal_size().columns
         for text in (self._describe_model(), f"tools: {', '.join(names)}"):
             print_note(textwrap.fill(text, columns, subsequent_indent="       ", break_on_hyphens=False))
@@ -398,11 +393,8 @@ class Chat:
     def _help(self, _: str) -> None:
         print_text(HELP_TEXT)
 
-    def _list_tools(self) -> "list[agentkit.JsonTool[..., Any]]":
-        return self.agent.tools.own_tools
-
     def _tools(self, _: str) -> None:
-        for tool in self._list_tools():
+        for tool in self.agent.tools.own_tools:
             print_text(f"{tool.name}: {tool.description.splitlines()[0]}")
 
     def _history(self, _: str) -> None:

@@ -223,9 +223,6 @@ def submit_command(
             print_answer(answer if isinstance(answer, str) else dump_json(answer))
 
 
-TOKEN_VARIABLE = "AGENTKIT_MCP_TOKEN"
-
-
 @click.group("mcp")
 def mcp_command() -> None:
     """Serve tools over the Model Context Protocol, or inspect a server."""
@@ -250,7 +247,7 @@ def serve_command(targets: Sequence[str], address: str | None, name: str, hosts:
             agentkit.mcp.serve(tools, name=name)
             return
         host, port = _read_address(address)
-        token = os.environ.get(TOKEN_VARIABLE, "")
+        token = os.environ.get("AGENTKIT_MCP_TOKEN", "")
         print_note(f"serving {len(tools)} tools at http://{host}:{port}/mcp; Ctrl-C stops")
         agentkit.mcp.serve(tools, http=True, host=host, port=port, hosts=hosts, token=token, name=name)
 
@@ -260,7 +257,11 @@ def serve_command(targets: Sequence[str], address: str | None, name: str, hosts:
 def inspect_command(server: str) -> None:
     """Print what a server offers: its tools with their effects, what they cost in a request, and what lint says."""
     with usage_errors(ImportError):
-        opened = _server_of(server) if server.startswith(("http://", "https://")) else agentkit.mcp.MCPServer(server)
+        if server.startswith(("http://", "https://")):
+            is_known = agentkit.mcp.StoredLogin(server).exists
+            opened = agentkit.mcp.MCPServer(url=server, auth="oauth" if is_known else None)
+        else:
+            opened = agentkit.mcp.MCPServer(server)
     with agentkit.extend.opened_toolsets([opened]):
         tools = [*opened.tools.values()]
         print_tools(opened.tools)
@@ -275,11 +276,6 @@ def login_command(url: str) -> None:
         login = agentkit.mcp.login
     login(url)
     print_note(f"you are logged in at {url}")
-
-
-def _server_of(url: str) -> Any:
-    is_known = agentkit.mcp.StoredLogin(url).exists
-    return agentkit.mcp.MCPServer(url=url, auth="oauth" if is_known else None)
 
 
 def _read_address(address: str) -> tuple[str, int]:
