@@ -455,7 +455,7 @@ async def start_run(
         given = parse_input(await _read_json(request))
         request.state.thread = given.thread
         options = await _read_options(request, deps, session)
-        conversation, first = await threads.start(given, user_of(request.scope), options)
+        conversation, first = await threads.start(given, user_of(request.scope), **options)
     except DefinitionError:
         raise
     except (InputError, AgentkitError, ValueError, RecursionError) as error:

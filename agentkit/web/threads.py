@@ -148,20 +148,13 @@ class Thread:
         self.running = ""
         self.extend([])
 
-    def start(
-        self,
-        agent: JsonAgent[Any],
-        given: RunInput,
-        options: Mapping[str, Any] | None = None,
-        *,
-        shares_state: bool = False,
-    ) -> int:
-        """Begin a run in a task of its own and return the id of its first event; `options` are those of the run."""
+    def start(self, agent: JsonAgent[Any], given: RunInput, *, shares_state: bool = False, **how: Any) -> int:
+        """Begin a run in a task of its own and return the id of its first event; `how` are options of the run."""
         self.running = given.run
         self.interrupted = ""
         self._refusal = None
         first = len(self.events)
-        self._task = asyncio.create_task(self._work(agent, given, options or {}, shares_state))
+        self._task = asyncio.create_task(self._work(agent, given, how, shares_state))
         return first
 
     def check_decisions(self, given: RunInput) -> None:
@@ -553,16 +546,8 @@ def list_threads(store: Place, user: str = "", limit: int = LIST_LENGTH) -> list
 
 def describe_run(run: RunInfo) -> Json:
     """Return what the page shows of a run in a list."""
-    usage = run.usage.as_dict()
-    shown = {"id": run.id, "query": mask(run.query), "model": run.model, "state": run.state, "begun": run.begun}
-    return {
-        **shown,
-        "stopped": run.stopped,
-        "seen": run.seen,
-        "steps": run.steps,
-        "error": mask(run.error),
-        "usage": usage,
-    }
+    shown = {name: getattr(run, name) for name in ("id", "model", "state", "begun", "stopped", "seen", "steps")}
+    return {**shown, "query": mask(run.query), "error": mask(run.error), "usage": run.usage.as_dict()}
 
 
 def find_stored_run(store: Place, user: str, identity: str) -> JournaledRun:
@@ -588,7 +573,7 @@ def read_run(store: Place, user: str, identity: str) -> Json:
         name = stored.name
         thread = name.removeprefix(name_thread(user, "")) if name else f"{RUN_PREFIX}{run.id}"
         pending = stored.list_pending_of(stored.runs[-1])
-    return {**describe_run(run), "thread": thread, "events": [*_events(found, run.id, run.id, pending, draws=True)]}
+    return {**describe_run(run), "thread": thread, "events": [*_events(found, run.id, pending, draws=True)]}
 
 
 def read_request(store: Place, user: str, identity: str, number: int) -> Json:
@@ -639,7 +624,7 @@ def open_conversation(user: str, thread: str, store: Place, *, draws: bool = Fal
     for run in stored.runs:
         pending = stored.list_pending_of(run)
         held = {entry.call.id for entry in pending if entry.is_approval}  # they begin with the decision
-        conversation.extend([*_events(run, thread, run.run.id, pending, draws=draws, without=held)])
+        conversation.extend([*_events(run, thread, pending, draws=draws, without=held)])
         conversation.state = run.run.stopped or run.run.state
     conversation.interrupted = stored.interrupted
     conversation.mark = stored.mark
@@ -647,22 +632,16 @@ def open_conversation(user: str, thread: str, store: Place, *, draws: bool = Fal
 
 
 def _events(
-    run: JournaledRun,
-    thread: str,
-    identity: str,
-    pending: Sequence[Pending],
-    *,
-    draws: bool,
-    without: Collection[str] = (),
+    run: JournaledRun, thread: str, pending: Sequence[Pending], *, draws: bool, without: Collection[str] = ()
 ) -> Iterator[Json]:
     """Yield the events of a run, without those of some calls."""
     info = run.run
-    first = run.run.first
-    query = {"id": f"{identity}-query", "role": "user", "content": mask(info.query)}
+    first = info.first
+    query = {"id": f"{info.id}-query", "role": "user", "content": mask(info.query)}
     if first < len(run.messages) and run.messages[first]["role"] == "user":
         query["content"] = mask_data(run.messages[first]["content"])
-    given = echo_input(thread, identity, [query] if info.query else [])
-    encoder = AguiEncoder(thread, identity, given, draws=draws)
+    given = echo_input(thread, info.id, [query] if info.query else [])
+    encoder = AguiEncoder(thread, info.id, given, draws=draws)
     for seconds, frame in frames_of_journaled_run(run, pending):
         if not (isinstance(frame, CallOpened) and frame.id in without):
             yield from encoder.encode(frame, info.begun + seconds)
@@ -725,14 +704,15 @@ class Threads:
         return await asyncio.to_thread(read_mark, mark.key, self.journal) == mark
 
     async def start(
-        self, given: RunInput, user: str = "", options: Mapping[str, Any] | None = None
+        self, given: RunInput, user: str = "", session: Session | None = None, **how: Any
     ) -> tuple[Thread, int]:
         """Begin a run and return its conversation with the id of the first event.
 
         Args:
             given: What the client asks for.
             user: The id of the user.
-            options: The options of the run; a `session` among them replaces that of the conversation.
+            session: Takes the place of that of the conversation.
+            **how: Options of the run.
 
         Raises:
             BusyError: A run of the conversation is working, or a decision comes too late.
@@ -741,20 +721,19 @@ class Threads:
         query = query_of_content(given.content)
         if isinstance(query, str) and not query.strip():
             raise InputError("messages: the last one is empty")
-        options = options or {}
         if given.state and not self._shares_state:
             raise InputError("state: this app shares none with a client. Leave it out, or agui(..., share_state=True)")
         if taken := [tool.name for tool in given.tools if tool.name in self.agent.spec.tools]:
             raise InputError(f"tools: {taken[0]!r} is a tool of the agent. Give the client's tool another name.")
         conversation = await self._find_released(user, given.thread)
-        session = options.get("session", conversation.session)
-        given = without_known_query(given, session.messages)
+        known = conversation.session if session is None else session
+        given = without_known_query(given, known.messages)
         if (first := conversation.resume(given)) is not None:
             return conversation, first
         conversation.claim(given.run)
         try:
-            if "session" in options:
-                conversation.session = options["session"]
+            if session is not None:
+                conversation.session = session
             if given.is_continuation:
                 if not conversation.interrupted:
                     raise InputError("no run of this conversation was interrupted")
@@ -767,8 +746,7 @@ class Threads:
             conversation.check_decisions(given)
             if given.resume and given.content is None and not conversation.find_answers(given):
                 return conversation, conversation.cancel(given)
-            how = {name: value for name, value in options.items() if name != "session"}
-            first = conversation.start(self.agent, given, how, shares_state=self._shares_state)
+            first = conversation.start(self.agent, given, shares_state=self._shares_state, **how)
         except BaseException:
             conversation.release()
             raise
