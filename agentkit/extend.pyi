@@ -216,5 +216,5 @@ from .views.log import PlainView as PlainView
 from .views.log import SilentView as SilentView
 from .views.markdown import MarkdownStream as MarkdownStream
 from .views.progress_bar import ProgressBar as ProgressBar
-from .views.rich_markdown import print_markdown as print_markdown
 from .views.terminal import LiveView as LiveView
+from .views.terminal import print_markdown as print_markdown

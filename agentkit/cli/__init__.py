@@ -6,7 +6,9 @@ nearest pyproject.toml holds defaults for the options of all commands.
 
 import io
 import os
+import re
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,6 @@ import click
 import agentkit
 
 from .output import exit_codes, restored_terminal, write_warnings_plainly
-from .pyproject import PYPROJECT, read_table
 
 COMMANDS = {
     "run": ("run", "Answer a question with tools."),
@@ -41,6 +42,8 @@ COMMANDS = {
     "lock": ("tools", "Store schemas, or check for changes."),
 }
 """For each command: the module of this folder that has it as `NAME_command`, and its line in the help."""
+PYPROJECT = "agentkit.pyproject"
+"""The key of a click context's `meta` for the pyproject.toml that the defaults come from."""
 
 
 def load_command(name: str) -> click.Command:
@@ -111,6 +114,37 @@ def read_defaults(name: str) -> tuple[dict[str, dict[str, Any]], Path | None]:
             hint = agentkit.extend.suggest(key, sorted(names), then="agentkit COMMAND --help lists the options.")
             raise click.UsageError(f"{file}: [tool.agentkit] has no setting {key!r}. {hint}")
     return {name: {known[key]: value for key, value in table.items() if key in known}}, file
+
+
+def read_table() -> tuple[dict[str, Any], Path | None]:
+    """Return the table of the nearest pyproject.toml, with names of Python and paths of its folder, and that file.
+
+    Raises:
+        click.UsageError: The file cannot be read.
+    """
+    here = Path.cwd()
+    file = next((path for folder in (here, *here.parents) if (path := folder / "pyproject.toml").is_file()), None)
+    if file is None:
+        return {}, None
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        entries = content.get("tool", {}).get("agentkit", {}).items()
+    except (OSError, ValueError, RecursionError, AttributeError) as error:
+        raise click.UsageError(f"{file}: cannot be read: {error}") from error
+    table = {key.replace("-", "_"): value for key, value in entries}
+    if "tools" in table:
+        table["tools"] = _resolve_targets(file.parent, table["tools"])
+    if "mcp" in table:
+        configs = table["mcp"] if isinstance(table["mcp"], list) else [table["mcp"]]
+        table["mcp"] = [str(file.parent / str(config)) for config in configs]
+    return table, file
+
+
+def _resolve_targets(folder: Path, targets: str | list[str]) -> list[str]:
+    """Return the targets of a table with absolute paths; `require_trust` makes its modules importable."""
+    targets = targets.split() if isinstance(targets, str) else targets
+    is_file = re.compile(r"[^:]*\.py(:|$)").match
+    return [str(folder / target) if is_file(target) else target for target in targets]
 
 
 def _options(command: click.Command) -> dict[str, str]:

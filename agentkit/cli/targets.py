@@ -30,8 +30,8 @@ from ..extend import (
     suggest,
     write_atomically,
 )
+from . import PYPROJECT
 from .output import usage_errors
-from .pyproject import PYPROJECT
 
 
 def require_trust(file: Path, targets: Sequence[str], ask: Callable[[str], str] = ask_terminal) -> None:

@@ -15,7 +15,7 @@ from agentkit import JsonAgent
 from agentkit.testing import ScriptedModel, answer
 from agentkit.views.html.conversation import render_prose
 from agentkit.views.markdown import MAX_PARSED_CHARS, MarkdownStream, is_safe_link, parse_markdown
-from agentkit.views.rich_markdown import print_markdown
+from agentkit.views.terminal import print_markdown
 
 TEXT = """\
 # Walks
