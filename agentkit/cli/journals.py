@@ -119,12 +119,15 @@ def show_command(
         journal = os.environ.get("AGENTKIT_DB") or None
         if journal is None:
             raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
+    in_doubt = file
     try:
         data = _read(file) if journal is None else agentkit.journal.show(str(file), store=journal).as_dict()
         lines = [*agentkit.extend.render_result_data(data)]
+        in_doubt = other or file
         text = "" if page is None else _render_page(data, other)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise _refuse(file) from None
+        expected = "a result (agentkit run --json or --jsonl), a recorded run or a saved session"
+        raise click.UsageError(f"{in_doubt}: not {expected}, or damaged") from None
     if page is None:
         agentkit.extend.print_lines(lines)
         return
@@ -147,24 +150,12 @@ def _journal_of(target: str) -> Any:
 
 def _render_page(data: dict[str, Any], other: Path | None) -> str:
     if other is not None:
-        try:
-            return agentkit.extend.compare_page(data, _read_result(other))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise _refuse(other) from None
+        second = _read(other)
+        [*agentkit.extend.render_result_data(second)]  # raises for anything else
+        return agentkit.extend.compare_page(data, second)
     if "answer" in data:
         return agentkit.extend.result_page(data)
     return agentkit.extend.session_page(data["messages"], data["usage"])
-
-
-def _read_result(file: Path) -> dict[str, Any]:
-    data = _read(file)
-    [*agentkit.extend.render_result_data(data)]  # raises for anything else
-    return data
-
-
-def _refuse(file: Path) -> click.UsageError:
-    expected = "a result (agentkit run --json or --jsonl), a recorded run or a saved session"
-    return click.UsageError(f"{file}: not {expected}, or damaged")
 
 
 def _read(file: Path) -> dict[str, Any]:
