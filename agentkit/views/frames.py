@@ -268,12 +268,11 @@ def _inner(
 def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed:
     seconds = span.get("end", 0.0) - span.get("start", 0.0)
     path = _join_stored(agent, message["tool_call_id"])
-    error = span.get("error") or ""
-    text = text_of(message)
     is_refused = bool(message.get("refused"))
+    is_error = bool(span.get("error")) or is_refused
+    content = mask(text_of(message))
     images = _images(parts_of(message))
-    is_error = bool(error) or is_refused
-    return CallClosed(agent, path, mask(text), seconds, is_error, is_refused=is_refused, images=images)
+    return CallClosed(agent, path, content, seconds, is_error, is_refused=is_refused, images=images)
 
 
 def _images(parts: Iterable[Part]) -> tuple[str, ...]:

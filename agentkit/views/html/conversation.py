@@ -168,7 +168,9 @@ class MessageList:
             shown = tag("div", truncate_html(text, self.max_bytes), class_="text") if text else None
         if message["role"] == "system":
             return tag("details", tag("summary", "the instruction"), shown)
-        shown = join(*map(_render_provider_call, message.get("provider_calls") or ()), shown, *_list_citations(message))
+        cited = [*map(_render_source, message.get("citations") or ())]
+        citations = tag("div", tag("div", "cites"), *cited, class_="dim") if cited else None
+        shown = join(*map(_render_provider_call, message.get("provider_calls") or ()), shown, citations)
         if not (thoughts := message.get("reasoning_content")):
             return join(shown, parts)
         block = render_block(str(thoughts), self.max_bytes, folded=False)
@@ -436,11 +438,6 @@ def _render_provider_call(step: Data) -> Html:
     note = f" run by the provider{', failed: ' + step['error'] if step.get('error') else ''}"
     head = tag("div", tag("b", step["name"]), " ", tag("code", step["arguments"]), tag("span", note, class_="dim"))
     return tag("div", head, *map(_render_source, step.get("sources") or ()), class_="call")
-
-
-def _list_citations(message: Data) -> Iterator[Html]:
-    if cited := message.get("citations"):
-        yield tag("div", tag("div", "cites"), *map(_render_source, cited), class_="dim")
 
 
 def _render_source(source: Data) -> Html:
