@@ -193,7 +193,9 @@ class Page:
         return JSONResponse({**shown, **conversation.last_run})
 
     async def events(self, request: Request) -> Response:
-        return stream_events(await self._find(request), read_place(request.headers.get("last-event-id")))
+        last = request.headers.get("last-event-id", "")
+        first = int(last) + 1 if last.isascii() and last.isdigit() else 0
+        return stream_events(await self._find(request), first)
 
     async def stop(self, request: Request) -> Response:
         conversation = await self._find(request)
@@ -271,14 +273,13 @@ def _json(found: Any) -> Response:
     return Response(json.dumps(found, ensure_ascii=False, default=str), media_type="application/json")
 
 
-DEFAULT_WEB_PORT = 8080
 HOST = "127.0.0.1"
 
 
 def serve(
     agent: JsonAgent[Any],
     *,
-    port: int = DEFAULT_WEB_PORT,
+    port: int = 8080,
     journal: Place | None = None,
     token: str = "",
     announce: Callable[[str], object] = print,
@@ -305,7 +306,7 @@ def serve(
     if prefix and not prefix.startswith("/"):
         raise DefinitionError(f'root_path: expected a path such as "/shop", got {root_path!r}')
     token = token or secrets.token_urlsafe(18)
-    shown = HOST if host in ANY_ADDRESS else f"[{host}]" if ":" in host else host
+    shown = HOST if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     app = web_app(
         agent,
         token=token,
@@ -339,9 +340,6 @@ class PageServer(uvicorn.Server):
         """End the streams, then the connections."""
         self._end_streams()
         await super().shutdown(sockets)
-
-
-ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def under_prefix(app: AsgiApp, prefix: str) -> AsgiApp:
@@ -386,11 +384,6 @@ def stream_events(
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(lines(), media_type="text/event-stream", headers=headers)
-
-
-def read_place(value: str | None) -> int:
-    """Return the id of the event after the one that `Last-Event-ID` names; 0 without a valid one."""
-    return int(value) + 1 if value is not None and value.isascii() and value.isdigit() else 0
 
 
 def agui(
