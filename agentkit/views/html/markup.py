@@ -111,14 +111,13 @@ def render_data(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: boo
         return table
     left = len(rows) - len(shown)
     label = f"{left:,} more rows, and all as JSON" if left else "all as JSON"
-    return join(
-        table, tag("details", tag("summary", label), tag("pre", truncate_html(write_compact(value), max_bytes)))
-    )
+    whole = tag("pre", truncate_html(write_compact(value), max_bytes))
+    return join(table, tag("details", tag("summary", label), whole))
 
 
 def render_table(head: Iterable[Any], rows: Iterable[Iterable[Any]], first: str = "td") -> Html:
     """Return a table in a box that scrolls; `first` is "th" where the first cell of each row is the name of the row."""
-    lines = [tag("tr", *(tag("th", name) for name in head))]
+    lines = [tag("tr", *(tag("th" if name else "td", name) for name in head))]  # a screen reader reads each "th"
     lines += [tag("tr", tag(first, start), *(tag("td", cell) for cell in cells)) for start, *cells in rows]
     return tag("div", tag("table", *lines), class_="wide")
 
