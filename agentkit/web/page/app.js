@@ -2,7 +2,7 @@
 
 import { showComparison } from "./compare.js";
 import { byId, formatCost, formatSeconds, formatTime, make } from "./dom.js";
-import { addressOf, attach, endStream, fetchJson, newId, newThreadId, pathOf, post, readEvents, Refused, remove, rename, startRun } from "./protocol.js";
+import { addressOf, attach, endStream, fetchJson, newId, newThreadId, pathOf, post, readEvents, Refused, remove, rename, runPath, startRun } from "./protocol.js";
 import { RunView } from "./run_view.js";
 
 const RETRY_MS = 1000;
@@ -325,17 +325,17 @@ async function openRun(id) {
   const epoch = beginEpoch();
   leaveThread();
   try {
-    const run = await fetchShown(`/runs/${encodeURIComponent(id)}`, epoch);
+    const run = await fetchShown(runPath(id), epoch);
     if (epoch !== state.epoch) return;
     setNotice("");
     byId("title").textContent = run.query.slice(0, 80) || `Run ${run.id}`;
     const answer = run.thread && run.state === "paused" ? (entries) => continueIn(run.thread, { resume: entries }) : undefined;
-    state.view = newView({ answer, showRequest: (_, number) => showRequest(`/runs/${encodeURIComponent(run.id)}/requests/${number}`) });
+    state.view = newView({ answer, showRequest: (_, number) => showRequest(`${runPath(run.id)}/requests/${number}`) });
     state.replay = run;
     if (run.thread && run.state !== "paused") {
       offerToContinue({ interrupted: run.id, state: run.stopped || run.state }, () => continueIn(run.thread, { continues: true }));
     }
-    byId("report-window").href = addressOf(`/runs/${encodeURIComponent(run.id)}/report`);
+    byId("report-window").href = addressOf(`${runPath(run.id)}/report`);
     const place = byId("place");
     place.max = run.events.length;
     byId("scrubber").hidden = false;
@@ -391,13 +391,13 @@ async function openComparison(left, right) {
   const epoch = beginEpoch();
   leaveThread();
   try {
-    const runs = await Promise.all([left, right].map((id) => fetchShown(`/runs/${encodeURIComponent(id)}`, epoch)));
+    const runs = await Promise.all([left, right].map((id) => fetchShown(runPath(id), epoch)));
     if (epoch !== state.epoch) return;
     setNotice("");
     say("");
     byId("title").textContent = "Two runs";
     view.classList.add("comparing");
-    showComparison(view, ...runs, (id, number) => showRequest(`/runs/${encodeURIComponent(id)}/requests/${number}`));
+    showComparison(view, ...runs, (id, number) => showRequest(`${runPath(id)}/requests/${number}`));
     view.scrollTo({ top: 0 });
     markCurrent();
   } catch (error) {

@@ -38,6 +38,8 @@ export const remove = (path) => request(path, { method: "DELETE" });
 // The path of a conversation.  A browser drops "." and ".." from an address, but not when a slash is part of the name.
 export const pathOf = (thread) => `/threads/${encodeURIComponent(/^\.\.?\/*$/.test(thread) ? `${thread}/` : thread)}`;
 
+export const runPath = (run) => `/runs/${encodeURIComponent(run)}`;
+
 // The stream that the page follows.  A browser has six connections to a server over HTTP/1.1, for all tabs together, so
 // a stream that is not shown any more must end.
 let stream = null;

@@ -1,6 +1,6 @@
 // One conversation as elements.  `apply` takes the events of AG-UI in order, whether they arrive now or were stored.
 
-import { copyButton, formatSeconds, formatUsage, make, prettyJson } from "./dom.js";
+import { copyButton, formatCount, formatSeconds, formatUsage, make, prettyJson } from "./dom.js";
 import { buildInputs } from "./inputs.js";
 import { drawNodes } from "./markdown.js";
 
@@ -293,7 +293,7 @@ export class RunView {
       call.item.classList.replace("busy", waiting.has(id) ? "waiting" : "open");
       call.figures.textContent = waiting.has(id) ? "waits for you" : left;
     }
-    const calls = turn.calls ? `${turn.calls} ${turn.calls === 1 ? "call" : "calls"}` : "";
+    const calls = turn.calls ? formatCount(turn.calls, "call") : "";
     turn.details.querySelector(".work-title").textContent = title;
     turn.details.querySelector("summary .hint").textContent = [calls, turn.failed ? `${turn.failed} failed` : "", formatSeconds(shown.seconds)].filter(Boolean).join(" · ");
     turn.details.open = turn.failed > 0 || title !== "Worked";
