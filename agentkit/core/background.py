@@ -226,8 +226,15 @@ def _background_loop(depth: int) -> asyncio.AbstractEventLoop:
     with _starting:
         if depth not in _loops or _is_blocked(_loops[depth]):
             loop = _loops[depth] = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, daemon=True, name=f"agentkit-loop-{depth}").start()
+            threading.Thread(target=_run_always, args=[loop], daemon=True, name=f"agentkit-loop-{depth}").start()
         return _loops[depth]
+
+
+def _run_always(loop: asyncio.AbstractEventLoop) -> None:
+    """Run `loop` until it is closed, also after a tool stopped it or a task that a tool started exits."""
+    while not loop.is_closed():
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
 
 
 def _is_blocked(loop: asyncio.AbstractEventLoop) -> bool:

@@ -12,7 +12,7 @@ from agentkit.core.background import run_coroutine
 from agentkit.core.flow import adrive, drive
 from agentkit.core.threads import count_abandoned
 from agentkit.events import ToolAbandoned, ToolFinished
-from agentkit.testing import ScriptedModel, call
+from agentkit.testing import ScriptedModel, answer, call
 
 
 @pytest.mark.parametrize("name", ["hang", "ahang", "hang_inside"])
@@ -149,6 +149,29 @@ def test_a_coroutine_that_blocks_does_not_block_the_calls_of_later_runs(hanging)
 
     assert run("blocks", 0.1).error.name == "TimedOut"
     assert run("fine", PATIENCE).value == "fine"
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, None])
+def test_a_tool_that_ends_its_event_loop_does_not_hang_later_runs(error):
+    async def leave() -> str:
+        """Leave."""
+        loop = asyncio.get_running_loop()
+        if error is None:
+            loop.stop()
+        else:
+            loop.left = loop.create_task(exit_later())
+        return "left"
+
+    async def exit_later() -> None:
+        raise error
+
+    async def look() -> str:
+        """Look."""
+        await asyncio.sleep(0)
+        return "seen"
+
+    assert JsonAgent(leave, model=ScriptedModel(call("leave"), answer("1"))).run("Leave.").calls[0].value == "left"
+    assert JsonAgent(look, model=ScriptedModel(call("look"), answer("1"))).run("Look.").calls[0].value == "seen"
 
 
 def test_an_agent_inside_an_abandoned_tool_stops_at_its_next_call(world, hanging):
