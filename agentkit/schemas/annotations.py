@@ -16,7 +16,7 @@ from dataclasses import field
 from enum import Enum
 from functools import cache
 from itertools import pairwise
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
 
@@ -35,7 +35,11 @@ from .walk import JsonSchema
 OTHER_STYLES = (DocstringStyle.NUMPYDOC, DocstringStyle.REST, DocstringStyle.EPYDOC)
 SECTION_TITLES = "Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes"
 SECTION = re.compile(rf"(?P<title>{SECTION_TITLES}|Returns?|Yields?|Raises|Except(?:ions)?)[ \t]*:[ \t]*")
-ENTRY = re.compile(r"(?P<names>[`*]*\w+[`]*(?:[ \t]*,[ \t]*[`*]*\w+`*)*)[ \t]*(?:\([^)]*\)+)?[ \t]*:(?!:)(?P<text>.*)")
+ENTRY = re.compile(
+    r"(?P<bullet>[-+*][ \t]+)?(?P<names>[`*]*\w+[`*]*(?:[ \t]*,[ \t]*[`*]*\w+[`*]*)*)[ \t]*(?:\([^)]*\)+)?"
+    r"[ \t]*(?:(?P<colon>:(?!:))|(?<=[ \t])--?[ \t])(?P<text>.*)"
+)
+"""`name (type): text` or `name -- text`, also as an item of a list."""
 RETURN_TYPE = re.compile(r"^[A-Za-z_][\w.]*(?:\[[^\]]*\]+)?: (?=\S)")
 """A type before the text: `dict[str, int]: The count of each word.`"""
 UNDERLINED = re.compile(r"(?m)^[ \t]*-{3,}[ \t]*$")
@@ -109,6 +113,8 @@ def _parse_google(text: str, names: Collection[str]) -> Documentation:
             kept.append(line)
         elif section["title"] in SECTION_TITLES.split("|"):
             found, others = _read_entries(block, names)
+            if names and not found and not others:  # its form is another one, so it stays readable
+                kept += [line, *indent("\n".join(block), "    ").splitlines()]
             parameters |= found
             unknown += others if section["title"] != "Attributes" else []
         elif section["title"] in ("Return", "Returns"):
@@ -129,7 +135,7 @@ def _take_block(lines: list[str], indent: int) -> list[str]:
 
 
 def _read_entries(block: list[str], names: Collection[str]) -> tuple[dict[str, str], list[str]]:
-    """Read `name (type): text` lines with their continuation lines; other lines belong to the entry above.
+    """Read the lines of entries with their continuation lines; other lines belong to the entry above.
 
     Returns:
         The texts by the names in `names`, and the other names.
@@ -144,7 +150,7 @@ def _read_entries(block: list[str], names: Collection[str]) -> tuple[dict[str, s
         if entry and any(name in names for name in found):
             current = [entry["text"]]
             texts |= {name: current for name in found if name in names}
-        elif entry and len(found) == 1 and " " not in entry["names"]:
+        elif entry and entry["colon"] and not entry["bullet"] and len(found) == 1 and " " not in entry["names"]:
             current = []
             unknown += found
         else:

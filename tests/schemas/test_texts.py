@@ -226,6 +226,54 @@ def test_one_malformed_line_does_not_lose_the_others(docstring):
     assert tool.description == "Does."
 
 
+@pytest.mark.parametrize(
+    "section",
+    [
+        "Args:\n    - a: The a.\n    - b (int): The b.",
+        "Args:\n    * `a`: The a.\n    * `b`: The b.",
+        "Args:\n    **a**: The a.\n    **b** (int): The b.",
+        "Arguments:\n    a -- The a.\n    b -- The\n         b.",
+        "Args:\n    a (int) - The a.\n    b - The b.",
+    ],
+)
+def test_entries_are_read_as_items_of_a_list_and_behind_a_dash(section):
+    def f(a, b):
+        return a, b
+
+    f.__doc__ = f"Does.\n\n{section}"
+    tool = JsonTool(f)
+    assert (text(properties(tool, "a")), text(properties(tool, "b"))) == ("The a.", "The b.")
+    assert tool.description == "Does."
+
+
+def test_a_list_below_an_entry_belongs_to_it():
+    def f(mode):
+        """Does.
+
+        Args:
+            mode: How:
+            - fast: quickly
+            well - slowly
+        """
+
+    assert text(properties(JsonTool(f), "mode")) == "How: - fast: quickly well - slowly"
+
+
+def test_a_section_of_another_form_stays_in_the_description():
+    def f(a, b):
+        """Does.
+
+        Args:
+            both numbers
+              in metres
+
+        Returns:
+            Nothing.
+        """
+
+    assert JsonTool(f).description == "Does.\n\nArgs:\n    both numbers\n      in metres"
+
+
 def test_notes_stay_in_the_description_and_sections_go():
     def f(a):
         """Does it.
