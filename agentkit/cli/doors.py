@@ -21,7 +21,7 @@ import agentkit
 
 from .agents import agent_options, build_agent
 from .output import dump_json, exit_code, make_view, print_answer, print_error, print_note, usage_errors
-from .targets import TOOLS, load_agent, load_targets
+from .targets import TOOLS, load_agent, load_described
 from .tools import print_findings, print_tools
 
 
@@ -241,7 +241,7 @@ def serve_command(targets: Sequence[str], address: str | None, name: str, hosts:
     Dangerous tools ask the person at the client before each call, and are refused where it cannot ask.  An address that
     other machines can reach needs a token of at least 16 characters in the variable AGENTKIT_MCP_TOKEN.
     """
-    tools = load_targets(targets)
+    tools = load_described(targets)
     with usage_errors(ImportError):
         if address is None:
             agentkit.mcp.serve(tools, name=name)

@@ -8,6 +8,7 @@ import importlib
 import json
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import isabstract, isclass, isfunction, signature
@@ -91,6 +92,7 @@ AGENT = click.option(
     metavar="TARGET",
     help="An agent of yours, module:agent or file.py:agent; file.py:agent may also be the first argument.",
 )
+_IMPORTERS = {__file__, import_file.__code__.co_filename, importlib.__file__}
 _IN_FILE = re.compile(r".+\.py:[A-Za-z_]\w*")
 _IN_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -196,7 +198,20 @@ BUNDLED = ("agentkit_tools:ALL_TOOLS",)
 def load_registry(targets: Sequence[str]) -> "agentkit.ToolRegistry":
     """Return the tools of all targets, or the bundled ones; raise `click.UsageError` if a target is invalid."""
     with usage_errors():
-        return agentkit.ToolRegistry(agentkit.extend.split_toolsets(list_tools(load_targets(targets)))[0])
+        return agentkit.ToolRegistry(agentkit.extend.split_toolsets(list_tools(load_described(targets)))[0])
+
+
+def load_described(targets: Sequence[str]) -> list[Any]:
+    """Return the functions and tools that the targets name; raise `click.UsageError` for one without a docstring."""
+    found = load_targets(targets)
+    for entry in found:
+        if isfunction(entry) and not (entry.__doc__ or "").strip():
+            raise click.UsageError(
+                f"the tool {entry.__name__!r} has no description, which a model needs to choose it. Write a docstring "
+                f"under `def {entry.__name__}(...)`. If it is no tool, rename it _{entry.__name__}, list the tools of "
+                "the file in __all__, or mark them with @tool."
+            )
+    return found
 
 
 def load_targets(targets: Sequence[str]) -> list[Any]:
@@ -229,7 +244,7 @@ def _load_target(target: str) -> list[Any]:
     try:
         module = import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     except (Exception, SystemExit) as error:  # a script that ends itself
-        raise click.UsageError(f"{target}: cannot be imported: {type(error).__name__}: {error}") from error
+        raise click.UsageError(f"{target}: cannot be imported: {_describe_failure(error)}") from error
     if name:
         if not hasattr(module, name):
             names = _list_names(module)
@@ -242,6 +257,14 @@ def _load_target(target: str) -> list[Any]:
     if found := _public_tools(module):
         return found
     raise click.UsageError(f"{target}: {place} defines no public function")
+
+
+def _describe_failure(error: BaseException) -> str:
+    """Return the name and text of an error at an import, and the line of the imported code that failed."""
+    text = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [frame for frame in frames if frame.filename not in _IMPORTERS and not frame.filename.startswith("<")]
+    return f"{text} ({Path(places[0].filename).name}, line {places[0].lineno})" if places else text
 
 
 def _import_module(name: str) -> ModuleType:
@@ -316,7 +339,7 @@ def load_servers(configs: Sequence[str], **settings: Any) -> list[Any]:
 
 def load_tools(targets: Sequence[str], configs: Sequence[str]) -> list[Any]:
     """Return what an agent gets: the tools of the targets, and servers; the bundled tools without both."""
-    tools = list_tools(load_targets(targets)) if targets or not configs else []
+    tools = list_tools(load_described(targets)) if targets or not configs else []
     return [*tools, *load_servers(configs)]
 
 

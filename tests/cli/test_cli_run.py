@@ -63,16 +63,20 @@ def test_no_question_is_wrong_usage(run, question):
         ("missing.py", "no such file"),
         ("missing_module", "No module named"),
         ("broken.py", "SyntaxError"),
-        ("raising.py", "RuntimeError: at import"),
-        ("leaving.py", "leaving.py: cannot be imported: SystemExit: 0"),
+        ("raising.py", "RuntimeError: at import (raising.py, line 2)"),
+        ("leaving.py", "leaving.py: cannot be imported: SystemExit: 0 (leaving.py, line 1)"),
         ("mytools.py:nope", "has no 'nope'"),
         ("empty.py", "defines no public function"),
         ("bare.py", "'bare' has no description"),
+        (
+            "bare.py",
+            "If it is no tool, rename it _bare, list the tools of the file in __all__, or mark them with @tool.",
+        ),
     ],
 )
 def test_tools_that_cannot_be_had_are_wrong_usage(run, tmp_path, target, said):
     (tmp_path / "broken.py").write_text("def f(:\n")
-    (tmp_path / "raising.py").write_text("raise RuntimeError('at import')\n")
+    (tmp_path / "raising.py").write_text("import json\nraise RuntimeError('at import')\n")
     (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "empty.py").write_text("x = 1\n")
     (tmp_path / "bare.py").write_text("def bare(a: int) -> int:\n    return a\n")
