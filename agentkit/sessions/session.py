@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NotRequired, TypeAlias
+from typing import Any, NoReturn, NotRequired, SupportsIndex, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -236,6 +236,12 @@ class Session:
     def __post_init__(self) -> None:
         self.messages = [*self.messages]  # the given list is not changed
         check_messages(self.messages, "Session(messages=...)")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            "a session cannot be pickled or copied, because runs lock it. session.as_dict() returns its data, and "
+            "Session.from_dict(data) makes a session of them; session.save(path) and Session.load(path) use a file"
+        )
 
     def say(self, text: str, *, label: Label = USER) -> None:
         """Add a user message that the model gets with its next request, also during a run; from any thread."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 
 import agentkit
-from agentkit import DefinitionError, JsonAgent, Limits, Paused, RunError, RunStopped, tool
+from agentkit import DefinitionError, JsonAgent, Limits, Paused, RunError, RunStopped, Session, tool
 from agentkit.core.errors import explain_attributes, suggest
 from agentkit.core.flow import around
 from agentkit.engine.model import Reply
@@ -262,6 +262,11 @@ class TestRunsWithoutPlace:
             pickle.dumps(tool(add))
         assert copy.deepcopy(tool(add))(1, 2) == 3
         assert copy.copy(self.agent).spec is self.agent.spec
+
+    @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+    def test_a_session_is_copied_by_its_data(self, duplicate):
+        with pytest.raises(TypeError, match=r"^a session cannot be pickled or copied.* Session\.from_dict\(data\)"):
+            duplicate(Session())
 
 
 class TestDefaults:
