@@ -94,6 +94,13 @@ _FAILED_CALL = re.compile(r"""["']code["']:\s*["'](?:tool_use_failed|output_pars
 _REFUSED = re.compile(
     r"connection refused|\[Errno 111\]|\[Errno 61\]|WinError 10061|all connection attempts failed", re.I
 )
+_UNKNOWN_HOST = re.compile(
+    r"\[Errno -[235]\]|\[Errno 8\]|\[Errno 11001\]|name or service not known|name resolution|nodename nor servname"
+    r"|getaddrinfo failed|no address associated",
+    re.I,
+)
+_SSL_SETTING = re.compile(r" ssl:(?:<[^>]*>|\w+)")
+"""A part of aiohttp's errors that says nothing to a reader."""
 _TIMEOUT_CLASSES = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
 _TRANSPORT_CLASSES = {
     "TransportError", "ClientConnectionError", "ClientPayloadError", "ClientResponseError", "ConnectionError"
@@ -360,7 +367,7 @@ def _explain(links: list[BaseException], body: str, begun: bool, status: int | N
     if text.startswith(("b'", 'b"')):  # some of litellm's routes quote the bytes of the body
         with suppress(ValueError, SyntaxError):
             text = literal_eval(text).decode(errors="replace")
-    text = next(iter(text.partition(_TRACEBACK)[0].strip().splitlines()), "")
+    text = _SSL_SETTING.sub("", next(iter(text.partition(_TRACEBACK)[0].strip().splitlines()), ""))
     if not text or text.startswith("<"):  # a page says nothing in its first line
         is_timeout = type(source).__name__ in _TIMEOUT_CLASSES
         text = "no reply in time" if is_timeout else responses.get(status or 0, type(source).__name__)
@@ -372,9 +379,11 @@ def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind) ->
     """Return what to do about the failure, as a further sentence; "" if unknown."""
     if kind == "bad_request" and "image_url" in find_refused_parts(text):
         return ". The model takes no images: remove them, or choose a model with vision."
+    address = next(filter(None, map(_find_address, links)), "its address")
     if kind == "connection" and _REFUSED.search(text):
-        address = next(filter(None, map(_find_address, links)), "")
-        return f". No server accepts connections at {address or 'its address'}: is it running?"
+        return f". No server accepts connections at {address}: is it running?"
+    if kind == "connection" and _UNKNOWN_HOST.search(text):
+        return f". The host of {address} was not found: is this machine online, and is the address right?"
     return ""
 
 

@@ -31,6 +31,23 @@ def test_a_refused_connection_names_the_address_and_asks_whether_the_server_runs
     assert (caught.value.kind, caught.value.transient) == ("connection", True)
 
 
+@pytest.mark.parametrize("name", ["ollama_chat/llama3.1", "openai/m", "anthropic/m"])
+def test_an_unknown_host_is_named_and_the_question_is_whether_the_machine_is_online(
+    name: str, play: Play, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_up(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with pytest.raises(ModelError) as caught:
+        play(LiteLLMModel(name, api_base="https://shop.example", api_key="k"), HI, stream=stream)
+    assert str(caught.value).endswith(
+        "shop.example:443 was not found: is this machine online, and is the address right?"
+    )
+    assert "ssl:" not in str(caught.value)
+    assert (caught.value.kind, caught.value.transient) == ("connection", True)
+
+
 @pytest.mark.parametrize("base", ["localhost:8000/v1", "127.0.0.1:11434"])
 @pytest.mark.parametrize("name", ["openai/m", "ollama_chat/m"])
 def test_an_address_without_a_scheme_is_refused_for_good(name: str, base: str, play: Play) -> None:
