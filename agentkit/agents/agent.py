@@ -14,7 +14,16 @@ from typing import Any, Generic, Literal, NoReturn, Unpack, cast
 from typing_extensions import TypeVar
 
 from ..core.context import Extension, RunContext
-from ..core.errors import DefinitionError, InnerPaused, ModelError, Paused, RunError, ToolError, explain_attributes
+from ..core.errors import (
+    DefinitionError,
+    InnerPaused,
+    ModelError,
+    Paused,
+    RunError,
+    ToolError,
+    explain_attributes,
+    suggest,
+)
 from ..core.flow import Event, Listener, Policy
 from ..core.lazy_names import display_with
 from ..core.masking import mask
@@ -43,6 +52,7 @@ from ..views.history import print_lines, render_messages
 from ..views.log import log_event
 from . import batch
 from .backends import (
+    PARAMETER_TERMS,
     Backends,
     ModelOfRun,
     RequestCounter,
@@ -110,6 +120,17 @@ _OTHER_METHODS = {
     "name": 'An agent gets its name where it is used: agent.as_tool("name", "...")',
 }
 """Methods and attributes of agents elsewhere, and what to use here."""
+
+
+def _suggest_option(name: str) -> str:
+    """Return where the value belongs that a caller assigns to an attribute `name` which no agent has."""
+    meant = PARAMETER_TERMS.get(name, name)
+    places = [f"JsonAgent(..., {meant}=...)"] if meant in (JsonAgent.__init__.__kwdefaults__ or ()) else []
+    if meant in RunOptions.__optional_keys__:
+        places.append(f"agent.run(query, {meant}=...)")
+    given = f"Write {', or '.join(places)}." if places else ""
+    names = [part for part, value in vars(JsonAgent).items() if isinstance(value, SpecPart)]
+    return given or suggest(name, names, then=f"These can be assigned: {', '.join(['tools', *names])}.")
 
 
 @explain_attributes(_OTHER_METHODS)
@@ -266,7 +287,18 @@ class JsonAgent(Generic[T]):
 
     @tools.setter
     def tools(self, tools: ToolRegistry) -> None:
+        if not isinstance(tools, ToolRegistry) or tools.answer is None:
+            raise DefinitionError(
+                "agent.tools: expected a registry with the tool that gives the agent's answer. To add a tool, "
+                "agent.tools = agent.tools.merged(my_function); to leave one out, agent.tools.filtered(...). "
+                f"Otherwise make a new agent. Got {tools!r:.80}"
+            )
         self.spec = replace(self.spec, tools=tools)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(self) is JsonAgent and name not in ("spec", "session") and not hasattr(JsonAgent, name):
+            raise AttributeError(f"JsonAgent has no attribute {name!r} to assign. {_suggest_option(name)}")
+        super().__setattr__(name, value)
 
     def __call__(self, query: Query | None = None, **how: Unpack[RunOptions]) -> T:
         """Answer `query` and return the answer; the agent's conversation continues from call to call.

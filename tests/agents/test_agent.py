@@ -140,7 +140,7 @@ class TestTheSpecification:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("tools", ToolRegistry(add)),
+            ("tools", JsonAgent(add).tools),
             ("toolsets", ()),
             ("model", "offline"),
             ("description", "You count."),
@@ -155,6 +155,48 @@ class TestTheSpecification:
         agent = JsonAgent(add, model=ScriptedModel())
         setattr(agent, name, value)
         assert getattr(agent, name) is getattr(agent.spec, name) is value
+
+    @pytest.mark.parametrize(
+        ("name", "remedy"),
+        [
+            (
+                "limits",
+                r"Write JsonAgent\(..., limits=...\), or agent.run\(query, limits=...\)\.$",
+            ),
+            ("approve", r"Write JsonAgent\(..., approve=...\)\.$"),
+            ("system_prompt", r"Write JsonAgent\(..., description=...\)\.$"),
+            ("temperature", r"Write agent.run\(query, temperature=...\)\.$"),
+            ("modle", r"Did you mean 'model'\? These can be assigned: tools, .*model"),
+        ],
+    )
+    def test_an_assignment_without_effect_is_refused(self, name, remedy):
+        agent = JsonAgent(add, model=ScriptedModel())
+        with pytest.raises(AttributeError, match=f"JsonAgent has no attribute '{name}' to assign. {remedy}"):
+            setattr(agent, name, 3)
+
+    def test_a_class_of_a_user_has_attributes_of_its_own(self):
+        class Clerk(JsonAgent):
+            pass
+
+        agent = Clerk(add, model=ScriptedModel())
+        agent.shift = "late"
+        assert agent.shift == "late"
+
+    @pytest.mark.parametrize("tools", [[add], add, ToolRegistry(add)])
+    def test_tools_without_the_answer_are_refused(self, tools):
+        agent = JsonAgent(add, model=ScriptedModel())
+        with pytest.raises(DefinitionError, match=r"agent.tools = agent.tools.merged\(my_function\)"):
+            agent.tools = tools
+
+    def test_a_tool_is_added(self, world):
+        def double(number: int) -> int:
+            """Double a number."""
+            return 2 * number
+
+        model = ScriptedModel(call("double", number=4), call("final_answer", text="8"))
+        agent = JsonAgent(add, model=model)
+        agent.tools = agent.tools.merged(double)
+        assert world.run(agent, "?").calls[0].value == 8
 
     def test_a_copy_of_an_agent_is_changed_alone(self, world):
         agent = JsonAgent(add, model=ScriptedModel(call("final_answer", text="own")))
