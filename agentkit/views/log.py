@@ -126,8 +126,13 @@ def show(
         longest: Characters of a value that are printed; None prints all.
 
     Raises:
-        DefinitionError: `level` is not one of the three.
+        DefinitionError: `level` is not one of the three, or `file` is no stream.
     """
+    if file is not None and not hasattr(file, "write"):
+        raise DefinitionError(
+            f"log.show: file must be a stream, got {file!r:.80}. A level is show(level='DEBUG'), "
+            "a file show(open(path, 'a'))."
+        )
     if level not in LEVELS:
         raise DefinitionError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
     _printers[:] = [make_printer(file, colour=colour, level=level, longest=longest)]

@@ -229,6 +229,8 @@ def test_show_prints_from_a_level_on(level, first):
     assert ("request" in roles) == (level == "DEBUG")
     with pytest.raises(DefinitionError, match="level must be one of DEBUG, INFO, WARNING, not 'LOUD'"):
         agentkit.log.show(out, level="LOUD")
+    with pytest.raises(DefinitionError, match=r"file must be a stream, got 'DEBUG'. A level is show\(level='DEBUG'\)"):
+        agentkit.log.show("DEBUG")
 
 
 def test_importing_and_running_adds_and_removes_no_sink():
