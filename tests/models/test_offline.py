@@ -703,7 +703,7 @@ def test_a_tool_with_side_effects_is_not_called_with_uncertain_values(query, uns
 
     answer = JsonAgent([restart, delete_file], model="offline", approve=lambda *_: True)(query)
     assert ran == []
-    assert f"which has side effects, because I am not certain of {unsure}" in answer
+    assert f"which is not declared as effect='read', because I am not certain of {unsure}" in answer
     assert JsonAgent([restart, delete_file], model="offline", approve=lambda *_: True)("Restart the service 'thing'")
     assert ran == ["thing"]
 

@@ -125,8 +125,8 @@ def compose_text(answered: Sequence[AnsweredCall], planned: CallPlan, names: Seq
         lines.append(f"I could not call {name}: the query does not say {', '.join(keys)}.")
     for name, keys in planned.unsure.items():
         lines.append(
-            f"I did not call {name}, which has side effects, because I am not certain of {', '.join(keys)}. "
-            "Please name the tool, put each value in quotes, and leave the rest out."
+            f"I did not call {name}, which is not declared as effect='read', because I am not certain of "
+            f"{', '.join(keys)}. Please name the tool, put each value in quotes, and leave the rest out."
         )
     if planned.unused and (planned.calls or (lines and not planned.unsure)):
         lines.append(f"I did not use this part of the query: {', '.join(planned.unused)}.")
