@@ -167,7 +167,8 @@ def check_arity(check: Check) -> None:
     except (TypeError, ValueError) as error:  # ValueError: a builtin without a signature
         name = getattr(check, "__name__", repr(check))
         text = "must take the answer, or the answer and the Material of the run"
-        raise DefinitionError(f"checks: {name} {text} ({error}). Write def {name}(answer): ...") from None
+        remedy = f"Write def {name}(answer): ..., or {name}() if that returns the check."
+        raise DefinitionError(f"checks: {name} {text} ({error}). {remedy}") from None
 
 
 @frozen

@@ -173,6 +173,8 @@ def check_can_be_tool(entry: Any) -> None:
         remedy = "Pass the function itself."
         if isinstance(function, str) and not function.isidentifier():
             remedy = "Pass functions. What the agent is for: description=..."
+    elif inspect.iscoroutine(function) or inspect.isasyncgen(function):
+        remedy = f"Pass the function itself: {function.__name__}, not {function.__name__}(...)."
     elif isinstance(function, classmethod):
         remedy = "Write @tool below @classmethod."
     else:

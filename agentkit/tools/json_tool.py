@@ -16,7 +16,7 @@ from typing_extensions import TypeAliasType
 
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.context import RunContext, find_injected
-from ..core.errors import ExceptionInfo
+from ..core.errors import DefinitionError, ExceptionInfo
 from ..core.lazy_names import display_with
 from ..core.threads import FifoLock
 from ..schemas.annotations import Duplicates, FieldText, texts_of
@@ -360,6 +360,8 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """
     if function is None:
         return partial(_decorate, **settings)
+    if isinstance(function, str):
+        raise DefinitionError(f"@tool: expected a function, got {function!r:.80}. For a name: @tool(name=...).")
     return _decorate(function, **settings)
 
 

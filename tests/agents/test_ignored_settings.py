@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel
 
-from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry, annotate
+from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry, annotate, evidence
 from agentkit.testing import ScriptedModel, answer, call
 
 
@@ -31,6 +31,7 @@ def price_of(item: str) -> float:
             {"checks": [lambda answer, material, more: True]},
             "checks: <lambda> must take the answer, or .*missing a required",
         ),
+        ({"checks": [evidence]}, r"checks: evidence must take the answer.* or evidence\(\) if that returns the check"),
         ({"policies": [1]}, r"policies must be a list of functions, got \[1\]"),
         ({"policies": 5}, "policies must be a list of functions, got 5"),
         ({"listeners": ["log"]}, r"listeners must be a list of functions, got \['log'\]"),

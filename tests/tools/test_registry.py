@@ -70,6 +70,28 @@ def test_a_value_that_is_not_a_tool_is_refused(wrong):
         ToolRegistry(wrong)
 
 
+def test_the_error_for_a_function_that_was_called_names_the_function():
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async def count():
+        """Count."""
+        yield 1
+
+    called = look()
+    with pytest.raises(DefinitionError, match=r"Pass the function itself: look, not look\(\.\.\.\)\.$"):
+        ToolRegistry(called)
+    called.close()
+    with pytest.raises(DefinitionError, match=r"Pass the function itself: count, not count\(\.\.\.\)\.$"):
+        ToolRegistry(count())
+
+
+def test_a_name_in_place_of_the_function_names_the_keyword():
+    with pytest.raises(DefinitionError, match=r"@tool: expected a function, got 'look'. For a name: @tool\(name=...\)"):
+        tool("look")
+
+
 def test_the_error_for_a_class_method_names_the_order_of_the_decorators():
     with pytest.raises(DefinitionError, match="Write @tool below @classmethod"):
 
