@@ -110,6 +110,12 @@ class AgentCommand(click.Command):
         place = self._find_argument(args)
         if place < len(args) and self._is_agent(args[place]):
             args = [*args[:place], "--agent", *args[place:]]
+        elif self.takes_text and self._names_agent_last(args, place):
+            word = args[-1]
+            ctx.fail(
+                f"{word}: the agent is the first argument: {ctx.command_path} {word} ... "
+                "If it is a word of the question, put the question in quotes."
+            )
         ctx.allow_extra_args = True  # they are refused here
         if (rest := super().parse_args(ctx, args)) and not ctx.resilient_parsing:
             ctx.fail(self._describe_extra(ctx, rest))
@@ -133,6 +139,12 @@ class AgentCommand(click.Command):
             is_one_word = len(word.split()) == 1  # of a path or a typing error in it
             return not self.takes_text or is_one_word or Path(word.rpartition(":")[0]).is_file()
         return not self.takes_text and bool(_IN_MODULE.fullmatch(word)) and not Path(word).exists()
+
+    def _names_agent_last(self, args: Sequence[str], place: int) -> bool:
+        """Whether the last word behind `place` is an agent of a file that exists, and no option names other tools."""
+        last = args[-1] if place < len(args) - 1 else ""
+        named = {"--", "--tools", "--agent", "--mcp"} & {word.partition("=")[0] for word in args}
+        return not named and len(last.split()) == 1 and self._is_agent(last) and Path(last.rpartition(":")[0]).is_file()
 
     def _find_argument(self, args: Sequence[str]) -> int:
         """Return the place of the first argument that is neither an option nor the value of one."""

@@ -63,6 +63,15 @@ def test_words_that_look_like_an_agent_are_words(run, mine):
         assert "no such file" not in run("run", "--tools", "mytools.py", "--model", "offline", *words).output
 
 
+def test_an_agent_behind_the_question_is_refused_and_one_in_it_is_not(run, mine):
+    result = run("run", "Hi there", mine)
+    assert result.exit_code == 2
+    assert f"{mine}: the agent is the first argument: main run {mine} ... If it is a word" in result.output
+    for words in (["What is in mine.py:agent"], ["--tools", "mytools.py", "Read", mine], ["--", "Read", mine]):
+        assert run("run", "--model", "offline", *words).exit_code == 0
+    assert run("run", mine, "Read", mine).stdout == f"You wrote: Read {mine}\n"
+
+
 def test_a_file_of_an_agent_that_is_not_there_is_no_query(run):
     result = run("run", "gone.py:agent", "Hi")
     assert result.exit_code == 2
