@@ -321,6 +321,8 @@ def test_include_chooses_by_name_id_tag_and_path(include):
     [
         ({}, "not an OpenAPI document: expected openapi 3.0 to 3.2, or swagger 2.0, got 'no version'"),
         ({"openapi": "4.0.0", "paths": {}}, "got '4.0.0'"),
+        ("https://shop.example/openapi.json", "^https://shop.example/openapi.json: expected .*httpx.get(address"),
+        ('{"openapi": "3.1.0"}', '^{"openapi": "3.1.0"}: expected an OpenAPI document as a dict'),
         ({"openapi": "3.1.0", "paths": {"/a": {"get": {}}}}, "Pass base_url='https://"),
         ({**PETSTORE, "paths": {"/a": {"$ref": "#/nowhere"}}}, "'#/nowhere' leads nowhere"),
         ("/nonexistent/api.json", "cannot be read"),

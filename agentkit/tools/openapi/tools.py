@@ -70,6 +70,11 @@ class OpenApiDocument:
     """An OpenAPI document; raises `DefinitionError` if it cannot be read, or is something else."""
 
     def __init__(self, source: "Mapping[str, Any] | str | Path") -> None:
+        if isinstance(source, str) and re.match(r"https?://|\s*\{", source):
+            raise DefinitionError(
+                f"{source:.80}: expected an OpenAPI document as a dict, or the path of its file. For an address: "
+                "ToolRegistry.from_openapi(httpx.get(address).json()); for a text: json.loads(text)."
+            )
         self.name = "the OpenAPI document" if isinstance(source, Mapping) else str(source)
         self._folder = None if isinstance(source, Mapping) else Path(source).resolve().parent
         self._files: dict[str, Any] = {}
