@@ -360,7 +360,7 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """
     if function is None:
         return partial(_decorate, **settings)
-    if isinstance(function, str):
+    if isinstance(function, str) and function.isidentifier():
         raise DefinitionError(f"@tool: expected a function, got {function!r:.80}. For a name: @tool(name=...).")
     return _decorate(function, **settings)
 
