@@ -14,16 +14,7 @@ from typing import Any, Generic, Literal, NoReturn, Unpack, cast
 from typing_extensions import TypeVar
 
 from ..core.context import Extension, RunContext
-from ..core.errors import (
-    DefinitionError,
-    InnerPaused,
-    ModelError,
-    Paused,
-    RunError,
-    ToolError,
-    explain_attributes,
-    suggest,
-)
+from ..core.errors import DefinitionError, InnerPaused, ModelError, Paused, RunError, ToolError, explain_attributes
 from ..core.flow import Event, Listener, Policy
 from ..core.lazy_names import display_with
 from ..core.masking import mask
@@ -122,15 +113,11 @@ _OTHER_METHODS = {
 """Methods and attributes of agents elsewhere, and what to use here."""
 
 
-def _suggest_option(name: str) -> str:
-    """Return where the value belongs that a caller assigns to an attribute `name` which no agent has."""
+def _list_places(name: str) -> list[str]:
+    """Return where the value belongs that a caller assigns to an attribute with the name of an option."""
     meant = PARAMETER_TERMS.get(name, name)
     places = [f"JsonAgent(..., {meant}=...)"] if meant in (JsonAgent.__init__.__kwdefaults__ or ()) else []
-    if meant in RunOptions.__optional_keys__:
-        places.append(f"agent.run(query, {meant}=...)")
-    given = f"Write {', or '.join(places)}." if places else ""
-    names = [part for part, value in vars(JsonAgent).items() if isinstance(value, SpecPart)]
-    return given or suggest(name, names, then=f"These can be assigned: {', '.join(['tools', *names])}.")
+    return [*places, *([f"agent.run(query, {meant}=...)"] if meant in RunOptions.__optional_keys__ else [])]
 
 
 @explain_attributes(_OTHER_METHODS)
@@ -296,8 +283,9 @@ class JsonAgent(Generic[T]):
         self.spec = replace(self.spec, tools=tools)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if type(self) is JsonAgent and name not in ("spec", "session") and not hasattr(JsonAgent, name):
-            raise AttributeError(f"JsonAgent has no attribute {name!r} to assign. {_suggest_option(name)}")
+        is_known = type(self) is not JsonAgent or name == "session" or hasattr(JsonAgent, name)
+        if not is_known and (places := _list_places(name)):
+            raise AttributeError(f"an agent does not read {name!r} when it is assigned. Write {', or '.join(places)}.")
         super().__setattr__(name, value)
 
     def __call__(self, query: Query | None = None, **how: Unpack[RunOptions]) -> T:
