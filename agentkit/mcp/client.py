@@ -44,6 +44,7 @@ from .questions import (
 )
 from .remote_tools import RemoteTools, close_link, read_contents, read_result, render_blocks
 
+P = TypeVar("P")
 T = TypeVar("T")
 MAX_ROUNDS = 20
 """Rounds of a call in which the server asks for what no person needs to answer."""
@@ -253,9 +254,34 @@ class MCPServer:
         self._listed = [*self._tools.make(tools), *([self._reader] if reads else [])]
 
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
+        stops: list[BaseException] = []
+        ask = find_ask(self.name, run.call.id if run is not None and run.call is not None else "")
+        sample = make_sample(self.name, run, self._offers.sampling)
+        try:
+            return await self._converse(
+                tool,
+                arguments,
+                run,
+                ask and _within_this_call(ask, stops),
+                sample and _within_this_call(sample, stops),
+            )
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not stops or task is None:
+                raise
+            task.uncancel()
+            raise stops[0] from None
+
+    async def _converse(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        run: RunContext[Any] | None,
+        ask: Ask | None,
+        sample: Sample | None,
+    ) -> Any:
+        """Call a tool of the server, and answer what it asks for until it has a result."""
         answered = run.answered if run is not None else None
-        ask = _on_this_loop(find_ask(self.name, run.call.id if run is not None and run.call is not None else ""))
-        sample = _in_this_context(make_sample(self.name, run, self._offers.sampling))
 
         async def send(options: Mapping[str, Any]) -> tuple[Any, str]:
             return await self._run(lambda: self._link.call(tool, arguments, run, ask, sample, **options))
@@ -377,21 +403,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=LOOP.forget)
 
 
-def _on_this_loop(ask: Ask | None) -> Ask | None:
-    """Return `ask` to be called on another loop: what it awaits belongs to the loop of the run."""
-    own = asyncio.get_running_loop()
-    return None if ask is None else lambda params: run_on(own, ask(params))
+def _within_this_call(
+    answer: Callable[[P], Coroutine[Any, Any, T]], stops: list[BaseException]
+) -> Callable[[P], Coroutine[Any, Any, T]]:
+    """Return `answer` to be called on another loop: what it awaits belongs to the loop and the context of this call.
 
-
-def _in_this_context(sample: Sample | None) -> Sample | None:
-    """Return `sample` to be called on another loop: its run belongs to the call that this is."""
-    if sample is None:
-        return None
+    An exit or an interrupt in it would end both loops.  It is put into `stops`, and this call is cancelled.
+    """
     own = asyncio.get_running_loop()
+    caller = asyncio.current_task()
     context = copy_context()
 
-    async def work(params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
-        return await own.create_task(sample(params), context=context)
+    async def answer_unless_stopped(params: P) -> T:
+        try:
+            return await answer(params)
+        except (KeyboardInterrupt, SystemExit) as error:
+            stops.append(error)
+            if caller is not None:
+                caller.cancel()
+            raise ToolError("the call was stopped") from error
+
+    async def work(params: P) -> T:
+        return await own.create_task(answer_unless_stopped(params), context=context)
 
     return lambda params: run_on(own, work(params))
 

@@ -192,6 +192,27 @@ def test_a_question_in_the_middle_of_a_call_that_has_no_answer_is_dismissed_and_
     assert '{"action": "cancel"}' in text
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_who_ends_the_program_when_a_server_asks_in_the_middle_of_a_call_does_what_any_tool_does(world, kind):
+    answers = [kind("enough"), {"date": "Monday"}]
+
+    def respond(question):
+        answer = answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    model = ScriptedModel(call("book"), *([ANSWER] if kind is SystemExit else []), call("book"), ANSWER)
+    agent = JsonAgent(scripted("Asks"), model=model, on_question=respond)
+    if kind is SystemExit:
+        assert contents(world.run(agent, "q")) == ["SystemExit: enough"]
+    else:
+        with pytest.raises(KeyboardInterrupt, match="enough"):
+            world.run(agent, "q")
+    (text,) = contents(world.run(agent, "q", session=Session()))
+    assert "Monday" in text
+
+
 def test_a_person_is_not_asked_a_question_that_may_belong_to_another_run():
     """Two runs share an open server: it logs and asks during both calls, and does not say whose question it is."""
     asked = []
