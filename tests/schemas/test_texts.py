@@ -207,6 +207,16 @@ def test_doc_is_read_like_a_text():
     assert text(properties(JsonTool(f), "a")) == "The a."
 
 
+def tool_of_two(docstring: str) -> JsonTool:
+    """A tool with the parameters `a` and `b`."""
+
+    def f(a, b):
+        return a, b
+
+    f.__doc__ = docstring
+    return JsonTool(f)
+
+
 @pytest.mark.parametrize(
     "docstring",
     [
@@ -216,11 +226,7 @@ def test_doc_is_read_like_a_text():
     ],
 )
 def test_one_malformed_line_does_not_lose_the_others(docstring):
-    def f(a, b):
-        return a, b
-
-    f.__doc__ = docstring
-    tool = JsonTool(f)
+    tool = tool_of_two(docstring)
     assert text(properties(tool, "a")) == "The a. a line without colon"
     assert text(properties(tool, "b")) == "The b."
     assert tool.description == "Does."
@@ -237,11 +243,7 @@ def test_one_malformed_line_does_not_lose_the_others(docstring):
     ],
 )
 def test_entries_are_read_as_items_of_a_list_and_behind_a_dash(section):
-    def f(a, b):
-        return a, b
-
-    f.__doc__ = f"Does.\n\n{section}"
-    tool = JsonTool(f)
+    tool = tool_of_two(f"Does.\n\n{section}")
     assert (text(properties(tool, "a")), text(properties(tool, "b"))) == ("The a.", "The b.")
     assert tool.description == "Does."
 

@@ -645,11 +645,10 @@ def _name_lock_owner(path: str) -> str:
     with suppress(OSError, ValueError, IndexError):
         found = os.stat(path)
         place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-        for _ in range(LOCK_LIST_READS):
-            for line in Path("/proc/locks").read_text().splitlines():
-                words = line.split()
-                if place in words and int(words[words.index(place) - 1]) > 0:
-                    return f" (process {words[words.index(place) - 1]})"
+        lines = (line for _ in range(LOCK_LIST_READS) for line in Path("/proc/locks").read_text().splitlines())
+        for words in map(str.split, lines):
+            if place in words and int(words[words.index(place) - 1]) > 0:
+                return f" (process {words[words.index(place) - 1]})"
     return ""
 
 

@@ -466,8 +466,10 @@ def _has_died(holder: str) -> bool:
         return False
     try:
         os.kill(int(found[1]), 0)
-    except OSError as error:
-        return isinstance(error, ProcessLookupError)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
     return False
 
 
