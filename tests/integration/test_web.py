@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from ports import free_port, is_open
 from web_shop import HOSTILE
 from web_shop import agent as shop
 
@@ -45,12 +45,6 @@ def drive_page(script, *arguments, seconds):
     return found
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def drive_agui(module, script):
     """Serve the agent of a module over AG-UI, and return what the script for node prints."""
     require("@ag-ui/client")
@@ -70,9 +64,8 @@ def drive_agui(module, script):
 
 def wait_until_open(port):
     for _ in range(200):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if is_open(port):
+            return
         time.sleep(0.1)
 
 

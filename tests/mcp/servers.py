@@ -1,7 +1,6 @@
 """The scripted servers of the tests, and what is left of them."""
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from ports import free_port, is_open
 from waiting import noting, wait_until
 
 from agentkit import JsonAgent, Result
@@ -31,15 +31,13 @@ def scripted(kind: str = "Scripted", notes: Path | None = None, **settings) -> M
 @contextmanager
 def over_http(script: str, *arguments: str, **how: Any) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """Start a script with a free port and arguments; yield the port, and the process when it is there."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     path = str(Path(__file__).parent / script)
     process = subprocess.Popen(
         [sys.executable, path, str(port), *arguments], stderr=subprocess.DEVNULL, text=True, **how
     )
     try:
-        wait_until(lambda: process.poll() is not None or _is_open(port))
+        wait_until(lambda: process.poll() is not None or is_open(port))
         assert process.poll() is None, "the server ended"
         yield port, process
     finally:
@@ -47,11 +45,6 @@ def over_http(script: str, *arguments: str, **how: Any) -> Iterator[tuple[int, s
         process.wait()
         for stream in filter(None, (process.stdin, process.stdout)):
             stream.close()
-
-
-def _is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def make_calls(world, server: MCPServer, *calls: dict[str, Any], **settings: Any) -> tuple[Result, ScriptedModel]:

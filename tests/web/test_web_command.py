@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 import uvicorn
 from click.testing import CliRunner
+from ports import free_port
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from waiting import HANGS, wait_until
 
@@ -48,9 +49,7 @@ def fetch(request):
 
 @pytest.fixture
 def unused_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture

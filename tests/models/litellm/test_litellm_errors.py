@@ -12,6 +12,7 @@ import httpx
 import pytest
 import respx
 from multidict import CIMultiDict, CIMultiDictProxy
+from ports import free_port
 from raw_server import Line, SlowServer
 from wire_providers import KEY, Play, Provider
 from yarl import URL
@@ -196,11 +197,9 @@ def test_a_request_that_times_out_while_litellm_prepares_it_leaves_no_warning(pr
 
 
 def test_a_closed_port_is_a_fault_of_the_connection(provider: Provider, play: Play, stream: bool) -> None:
-    with ModelServer() as server, socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
+    with ModelServer() as server:
         path = server.api_base(provider.name).removeprefix(server.url)
-        error = failure(play, provider.at(server, api_base=f"http://127.0.0.1:{port}{path}"), stream=stream)
+        error = failure(play, provider.at(server, api_base=f"http://127.0.0.1:{free_port()}{path}"), stream=stream)
     assert (error.kind, error.transient, error.status) == ("connection", True, None)
 
 

@@ -4,6 +4,7 @@ import socket
 from typing import Any
 
 import pytest
+from ports import free_port
 from wire_providers import Play, Provider
 
 from agentkit import ModelError
@@ -14,17 +15,11 @@ from agentkit.testing.server import ModelServer
 HI = [user("hi")]
 
 
-def closed_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.mark.parametrize("name", ["ollama_chat/llama3.1", "openai/m", "groq/m"])
 def test_a_refused_connection_names_the_address_and_asks_whether_the_server_runs(
     name: str, play: Play, stream: bool
 ) -> None:
-    address = f"127.0.0.1:{closed_port()}"
+    address = f"127.0.0.1:{free_port()}"
     with pytest.raises(ModelError) as caught:
         play(LiteLLMModel(name, api_base=f"http://{address}", api_key="k"), HI, stream=stream)
     assert f"{address}: is it running?" in str(caught.value)
