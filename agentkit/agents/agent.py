@@ -48,7 +48,6 @@ from .backends import (
     ModelOfRun,
     RequestCounter,
     TokenCount,
-    check_model,
     is_model_selector,
     list_models,
 )
@@ -62,6 +61,7 @@ from .options import (
     ResumeOptions,
     RunOptions,
     RunRequest,
+    RunSettings,
     fork_request,
     make_request,
     read_user_query,
@@ -84,6 +84,10 @@ from .spec import (
     check_functions,
     join_limits,
     list_policies,
+    read_description,
+    read_memory,
+    read_model,
+    read_toolsets,
     take_flat_limits,
 )
 
@@ -116,7 +120,8 @@ _OTHER_METHODS = {
 def _list_places(name: str) -> list[str]:
     """Return where the value belongs that a caller assigns to an attribute with the name of an option."""
     meant = PARAMETER_TERMS.get(name, name)
-    places = [f"JsonAgent(..., {meant}=...)"] if meant in (JsonAgent.__init__.__kwdefaults__ or ()) else []
+    of_agent = {*(JsonAgent.__init__.__kwdefaults__ or ()), *RunSettings.__optional_keys__, "api_key", "api_base"}
+    places = [f"JsonAgent(..., {meant}=...)"] if meant in of_agent else []
     return [*places, *([f"agent.run(query, {meant}=...)"] if meant in RunOptions.__optional_keys__ else [])]
 
 
@@ -176,14 +181,14 @@ class JsonAgent(Generic[T]):
         DefinitionError: There are no tools, or a tool or a setting is not valid.
     """
 
-    toolsets = SpecPart[tuple[Toolset, ...]]()
-    model = SpecPart[str | Model | ModelSelector | None]()
-    description = SpecPart[Description]()
-    deps = SpecPart[Any]()
+    toolsets = SpecPart[tuple[Toolset, ...]](read_toolsets)
+    model = SpecPart[str | Model | ModelSelector | None](read_model)
+    description = SpecPart[Description](read_description)
+    deps = SpecPart[Any](lambda deps: deps)
     handoffs = SpecPart[Mapping[str, Any]]()
-    listeners = SpecPart[tuple[Listener, ...]]()
-    journal = SpecPart[JournalLocation]()
-    memory = SpecPart[bool]()
+    listeners = SpecPart[tuple[Listener, ...]](partial(check_functions, "listeners"))
+    journal = SpecPart[JournalLocation](partial(resolve_journal, errors=None))
+    memory = SpecPart[bool](read_memory)
 
     def __init__(
         self,
@@ -253,14 +258,14 @@ class JsonAgent(Generic[T]):
             toolsets=(*toolsets, *sources),
             extensions=extending,
             select=select,
-            model=model if is_model_selector(model) else check_model(model),
-            description=description,
+            model=read_model(model),
+            description=read_description(description),
             deps=deps,
             listeners=(log_event, *check_functions("listeners", listeners)),
             journal=resolve_journal(journal, journal_errors),
             handoffs=agents,
             text_ends=answer is str,
-            memory=memory,
+            memory=read_memory(memory),
         )
         self.session = Session()
         self.spec.check(JsonAgent.__init__.__kwdefaults__ or ())

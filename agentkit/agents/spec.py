@@ -363,7 +363,6 @@ class AgentSpec:
             DefinitionError: The agent has no tools, one of them has a name that agentkit's own have, `deps` lacks a
                 value that one of them needs, or an option is neither one of the keywords `names` nor one of the model.
         """
-        check_values(description=self.description, memory=self.memory)
         has_tools = len(self.tools) > 1 or self.tools.provider_tools or self.select is not None or self.toolsets
         if not has_tools and self.text_ends:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
@@ -383,10 +382,6 @@ class AgentSpec:
             self.tools.check_injected(RunContext(self.deps))
         self.backends.check_options(self.model, names)
         preload(self.model)
-        if callable(self.description):
-            _check_selector("description", self.description)
-        if self.selects_model:
-            _check_selector("model", self.model)
 
     def for_run(self, settings: Mapping[str, Any]) -> "AgentSpec":
         """Return the specification with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
@@ -404,6 +399,37 @@ class AgentSpec:
         same_time = limits.request_seconds == self.settings.limits.request_seconds
         backends = self.backends.with_options(options, UNSET if same_time else limits.request_seconds)
         return replace(self, deps=deps, listeners=listeners, settings=own, backends=backends)
+
+
+def read_model(model: Any) -> Any:
+    """Return a model, or a function that returns one; raise `DefinitionError` for anything else."""
+    if not is_model_selector(model):
+        return check_model(model)
+    _check_selector("model", model)
+    return model
+
+
+def read_description(description: Any) -> Description:
+    """Return a description, or a function that returns one; raise `DefinitionError` for anything else."""
+    check_values(description=description)
+    if callable(description):
+        _check_selector("description", description)
+    return cast(Description, description)
+
+
+def read_memory(memory: Any) -> bool:
+    """Return whether calls share a conversation; raise `DefinitionError` for anything but a bool."""
+    check_values(memory=memory)
+    return bool(memory)
+
+
+def read_toolsets(toolsets: Any) -> tuple[Toolset, ...]:
+    """Return toolsets as a tuple; raise `DefinitionError` for anything else."""
+    others, found = split_toolsets((toolsets,))
+    if others:
+        remedy = "Functions and tools are given when an agent is made: JsonAgent(my_function)"
+        raise DefinitionError(f"toolsets must be a list of toolsets, got {others[0]!r:.80}. {remedy}")
+    return found
 
 
 def _name(function: Any) -> str:
@@ -451,6 +477,15 @@ class Agent(Protocol):
 class SpecPart(Generic[V]):
     """An attribute of an agent that is in its specification; an assignment replaces the specification."""
 
+    def __init__(self, check: Callable[[Any], V] | None = None) -> None:
+        """Make an attribute.
+
+        Args:
+            check: Returns a value that is assigned, in the form of the specification, or raises `DefinitionError`.
+                None for an attribute that cannot be assigned: tools were made of it.
+        """
+        self._check = check
+
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
@@ -467,7 +502,9 @@ class SpecPart(Generic[V]):
         return value
 
     def __set__(self, agent: Agent, value: V) -> None:
-        changed: dict[str, Any] = {self._name: value}
+        if self._check is None:
+            raise AttributeError(f"an agent keeps its {self._name}. Make one: JsonAgent(..., {self._name}=...)")
+        changed: dict[str, Any] = {self._name: self._check(value)}
         with _assignments:  # other threads may assign other attributes
             agent.spec = replace(agent.spec, **changed)
 

@@ -145,7 +145,6 @@ class TestTheSpecification:
             ("model", "offline"),
             ("description", "You count."),
             ("deps", 3),
-            ("handoffs", {}),
             ("listeners", ()),
             ("journal", None),
             ("memory", False),
@@ -157,12 +156,38 @@ class TestTheSpecification:
         assert getattr(agent, name) is getattr(agent.spec, name) is value
 
     @pytest.mark.parametrize(
+        ("name", "value", "error"),
+        [
+            ("listeners", print, "listeners must be a list of functions"),
+            ("listeners", [lambda: None], "listeners: <lambda> must take one argument, the event"),
+            ("description", 3, "description must be a text or a function of the run, got 3"),
+            ("model", 3, "model must be a name"),
+            ("model", lambda: "offline", "model: <lambda> must take one argument, the context"),
+            ("journal", 3, "journal must be the path of a file or a URL, got 3"),
+            ("memory", "no", "memory must be True or False, got 'no'"),
+            ("toolsets", [add], "toolsets must be a list of toolsets, got <function add"),
+        ],
+    )
+    def test_a_value_is_checked_when_it_is_assigned(self, name, value, error):
+        agent = JsonAgent(add, model=ScriptedModel())
+        before = agent.spec
+        with pytest.raises(DefinitionError, match=error):
+            setattr(agent, name, value)
+        assert agent.spec is before
+
+    def test_the_agents_to_hand_off_to_cannot_be_assigned(self):
+        agent = JsonAgent(add, model=ScriptedModel())
+        with pytest.raises(AttributeError, match=r"keeps its handoffs. Make one: JsonAgent\(..., handoffs=...\)"):
+            agent.handoffs = {"other": JsonAgent(add, model=ScriptedModel())}
+
+    @pytest.mark.parametrize(
         ("name", "remedy"),
         [
             ("limits", r"Write JsonAgent\(..., limits=...\), or agent.run\(query, limits=...\)\.$"),
             ("approve", r"Write JsonAgent\(..., approve=...\)\.$"),
             ("system_prompt", r"Write JsonAgent\(..., description=...\)\.$"),
-            ("temperature", r"Write agent.run\(query, temperature=...\)\.$"),
+            ("temperature", r"Write JsonAgent\(..., temperature=...\), or agent.run\(query, temperature=...\)\.$"),
+            ("api_key", r"Write JsonAgent\(..., api_key=...\)\.$"),
         ],
     )
     def test_an_assignment_without_effect_is_refused(self, name, remedy):
