@@ -110,6 +110,14 @@ _TRANSPORT_CLASSES = {
 _UNREAD_CLASSES = {"AttributeError", "IndexError", "KeyError", "TypeError", "ValidationError"}
 """What reading a reply raises that has not the form of the provider's API."""
 _PAGE = "the server sent a web page, not a reply of a model. Is api_base the address of an API?"
+_UNSENDABLE = re.compile(
+    r"illegal header value|(?:control character|null byte) detected in headers|'ascii' codec can't encode",
+    re.IGNORECASE,
+)
+_BAD_HEADER = (
+    "a header cannot be sent: the API key, or one of extra_headers, is empty, or holds a line break, a space at an end "
+    "or a character that is not ASCII. Set it anew, as in key.strip()."
+)
 _TRACEBACK = "Traceback (most recent call last)"
 """Where litellm's own text begins in some messages."""
 
@@ -217,6 +225,8 @@ def convert_error(
     whole = "\n".join([*map(str, links), *_iter_bodies(links)])
     kind, transient = _classify(links, whole, begun)
     status = _find_status(links)
+    if _find_headers(links) is None and _UNSENDABLE.search(whole):
+        kind, transient, links = "authentication", False, [ValueError(_BAD_HEADER)]
     is_page = any(isinstance(link, WebPage) for link in links) or (is_accepted and body.lstrip().startswith("<"))
     text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun, status)))[:_MAX_MESSAGE_CHARS]
     text += _find_remedy(links, whole, kind)

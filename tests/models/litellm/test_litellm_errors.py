@@ -203,6 +203,31 @@ def test_a_closed_port_is_a_fault_of_the_connection(provider: Provider, play: Pl
     assert (error.kind, error.transient, error.status) == ("connection", True, None)
 
 
+@pytest.mark.parametrize(
+    "key", [f"{KEY}\n", f"{KEY[:9]}\n{KEY[9:]}", f"\u201c{KEY}\u201d"], ids=["end", "middle", "quotes"]
+)
+@pytest.mark.parametrize("name", ["openai", "groq", "anthropic", "gemini"])
+def test_a_key_that_no_header_can_hold_is_named_and_not_sent_again(
+    name: str, key: str, play: Play, stream: bool
+) -> None:
+    with ModelServer("never asked") as server:
+        error = failure(play, Provider(name).at(server, api_key=key), stream=stream)
+        assert not server.requests
+    assert (error.kind, error.transient) == ("authentication", False)
+    assert "a header cannot be sent: the API key, or one of extra_headers, is empty, or holds a line break" in str(
+        error
+    )
+    assert KEY[:9] not in str(error)
+
+
+def test_an_empty_key_in_the_environment_is_named(play: Play, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", " ")
+    with ModelServer("never asked") as server:
+        monkeypatch.setenv("OPENAI_API_BASE", server.api_base("openai"))
+        error = failure(play, LiteLLMModel("openai/gpt-4o"), stream=stream)
+    assert (error.kind, error.transient) == ("authentication", False)
+
+
 @pytest.mark.parametrize("name", ["openai", "groq", "gemini"])
 def test_a_reply_without_choices_may_be_asked_for_again(name: str, play: Play) -> None:
     empty = {"choices": [], "candidates": [], "service_tier": None, "id": "1", "created": 1, "model": "m"}
