@@ -18,6 +18,8 @@ the runs are recorded and replayed as above.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 import pytest
 
 RECORD_OPTION = "--record-runs"
+REMEDY = f"record it: pytest {RECORD_OPTION}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,14 +92,16 @@ class RecordedRun:
         path = self._next_path(query)
         if self._records:
             return agent.run(query, record=path, **options)
-        return agent.replay(path, **self._replay_options)
+        with _noting_remedy():
+            return agent.replay(path, **self._replay_options)
 
     async def arun(self, agent: Any, query: str, **options: Any) -> Any:
         """Return the result of the run, on the running event loop."""
         path = self._next_path(query)
         if self._records:
             return await agent.arun(query, record=path, **options)
-        return await agent.areplay(path, **self._replay_options)
+        with _noting_remedy():
+            return await agent.areplay(path, **self._replay_options)
 
     def _next_path(self, query: str) -> Path:
         """Return the file of this call; fail the test if `query` is not recorded there and has to be."""
@@ -105,13 +110,22 @@ class RecordedRun:
         if self._records:
             path.parent.mkdir(parents=True, exist_ok=True)
             return path
-        remedy = f"record it: pytest {RECORD_OPTION}"
         if not path.exists():
-            pytest.fail(f"no run is recorded in {path}; {remedy}", pytrace=False)
+            pytest.fail(f"no run is recorded in {path}; {REMEDY}", pytrace=False)
         recorded = import_module("agentkit.sessions.recordings").Recording.load(path).begin["query"]
         if recorded != import_module("agentkit.secrets").mask(query.strip()):
-            pytest.fail(f"{path}: the recorded query is {recorded!r}, the test's is {query!r}; {remedy}", pytrace=False)
+            pytest.fail(f"{path}: the recorded query is {recorded!r}, the test's is {query!r}; {REMEDY}", pytrace=False)
         return path
+
+
+@contextmanager
+def _noting_remedy() -> Iterator[None]:
+    """Add what to do to the error of a run that differs from its recording."""
+    try:
+        yield
+    except import_module("agentkit.testing").ReplayDiffers as error:
+        error.add_note(f"If the change is meant, {REMEDY}")
+        raise
 
 
 @pytest.fixture

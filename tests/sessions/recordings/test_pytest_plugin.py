@@ -72,6 +72,14 @@ def test_another_query_is_named(folder):
     result.stdout.fnmatch_lines("*the recorded query is '1 + 2?', the test's is '2 + 2?'*")
 
 
+def test_a_run_that_differs_names_the_option_that_records(folder):
+    folder.runpytest(*PLUGIN, "--record-runs").assert_outcomes(passed=2)
+    folder.makepyfile(test_it=TEST.replace("QUERY", "1 + 2?").replace("Adds.", "Adds two numbers."))
+    result = folder.runpytest(*PLUGIN)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*If the change is meant, record it: pytest --record-runs*"] * 2)
+
+
 def test_the_plugin_is_light():
     code = "import sys, agentkit.pytest_plugin\nprint([m for m in ('pydantic', 'litellm', 'agentkit.agents.agent') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
