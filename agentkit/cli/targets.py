@@ -276,7 +276,10 @@ def _describe_failure(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     places = [frame for frame in frames if frame.filename not in _IMPORTERS and not frame.filename.startswith("<")]
-    return f"{text} ({Path(places[0].filename).name}, line {places[0].lineno})" if places else text
+    where = f" ({Path(places[0].filename).name}, line {places[0].lineno})" if places else ""
+    is_relative = isinstance(error, ImportError) and "attempted relative import" in str(error)
+    remedy = ". Name the module in place of its file: package.module" if is_relative else ""
+    return f"{text}{where}{remedy}"
 
 
 def _import_module(name: str) -> ModuleType:

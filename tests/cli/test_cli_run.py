@@ -65,6 +65,7 @@ def test_no_question_is_wrong_usage(run, question):
         ("broken.py", "SyntaxError"),
         ("raising.py", "RuntimeError: at import (raising.py, line 2)"),
         ("leaving.py", "leaving.py: cannot be imported: SystemExit: 0 (leaving.py, line 1)"),
+        ("relative.py", "(relative.py, line 1). Name the module in place of its file: package.module"),
         ("mytools.py:nope", "has no 'nope'"),
         ("empty.py", "defines no public function"),
         ("bare.py", "'bare' has no description"),
@@ -78,6 +79,7 @@ def test_tools_that_cannot_be_had_are_wrong_usage(run, tmp_path, target, said):
     (tmp_path / "broken.py").write_text("def f(:\n")
     (tmp_path / "raising.py").write_text("import json\nraise RuntimeError('at import')\n")
     (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "relative.py").write_text("from .prices import TEA\n")
     (tmp_path / "empty.py").write_text("x = 1\n")
     (tmp_path / "bare.py").write_text("def bare(a: int) -> int:\n    return a\n")
     result = run("run", "hello", "--tools", target)
