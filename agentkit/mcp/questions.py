@@ -182,9 +182,9 @@ def to_questions(
         question = _to_question(server, key, request.params)
         questions.append(replace(question, text=f"{question.text}\n{ASKED_AGAIN}") if is_repeated else question)
         kinds[key] = _find_kind(request.params)
-    return InputRequired(
-        *questions, state={"request_state": required.request_state, "kinds": kinds, "repeated": is_repeated}
-    )
+    given = {key: answer.model_dump(mode="json", by_alias=True, exclude_none=True) for key, answer in answered.items()}
+    state = {"request_state": required.request_state, "kinds": kinds, "given": given, "repeated": is_repeated}
+    return InputRequired(*questions, state=state)
 
 
 def was_repeated(answered: Answers | None) -> bool:
@@ -198,7 +198,11 @@ def to_input_responses(answered: Answers | None) -> dict[str, Any]:
     if answered is None or not isinstance(state, Mapping):
         return {}
     kinds = state.get("kinds", {})
-    responses = {key: _to_response(kinds[key], value) for key, value in answered.values.items() if key in kinds}
+    responses: dict[str, types.InputResponse] = {
+        key: (types.ListRootsResult if "roots" in value else types.CreateMessageResult).model_validate(value)
+        for key, value in state.get("given", {}).items()
+    }
+    responses |= {key: _to_response(kinds[key], value) for key, value in answered.values.items() if key in kinds}
     return {"input_responses": responses or None, "request_state": state.get("request_state")}
 
 

@@ -55,6 +55,24 @@ def order(item: str, context: Context) -> str | types.InputRequiredResult:
     return f"{context.request_state}: {context.input_responses['count'].content['count']}"
 
 
+@server.tool(description="Packs an item; asks for the roots, a name and how many, all at once.")
+def pack(item: str, context: Context) -> str | types.InputRequiredResult:
+    given = context.input_responses or {}
+    if len(given) < 3:
+        schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+        asked = types.ElicitRequestFormParams(message=f"How many {item}?", requested_schema=schema)
+        sampled = types.CreateMessageRequestParams(
+            messages=[types.SamplingMessage(role="user", content=types.TextContent(text="A name?"))], max_tokens=9
+        )
+        requests = {
+            "roots": types.ListRootsRequest(),
+            "name": types.CreateMessageRequest(params=sampled),
+            "count": types.ElicitRequest(params=asked),
+        }
+        return types.InputRequiredResult(input_requests=requests, request_state=f"{sorted(given)}")
+    return f"{given['count'].content['count']} {item}, {given['name'].content.text}, {given['roots'].roots[0].name}"
+
+
 @server.tool(description="Lists the items.")
 def items() -> list[str]:
     return ["tea", "coffee"]

@@ -66,6 +66,20 @@ def test_a_question_is_answered_by_another_agent_after_the_server_has_ended(shop
     assert contents(result) == ["ordering tea: 2"]
 
 
+def test_what_needs_no_person_is_sent_back_with_the_answer_of_a_person(shop, world, tmp_path):
+    model = ScriptedModel(call("pack", item="tea"), "Box 7")
+    agent = JsonAgent(shop(sampling=True, roots=[tmp_path]), model=model)
+    with pytest.raises(Paused) as caught:
+        world.run(agent, "q")
+    path = tmp_path / "session.json"
+    caught.value.session.save(path)
+    session = Session.load(path)
+    (question,) = session.questions
+    again = JsonAgent(shop(sampling=True, roots=[tmp_path]), model=ScriptedModel(ANSWER))
+    result = world.run(again, None, session=session, answers={question.id: {"count": 2}})
+    assert contents(result) == [f"2 tea, Box 7, {tmp_path.name}"]
+
+
 def test_a_server_that_lost_the_call_asks_again_and_nothing_is_lost(world):
     server = MCPServer([sys.executable, SCRIPT], env={"NEW_KEYS": "1"}, **SETTINGS)
     agent = JsonAgent(server, model=ScriptedModel(call("order", item="tea"), ANSWER))
