@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 
 RECORD_OPTION = "--record-runs"
-REMEDY = f"record it: pytest {RECORD_OPTION}"
+_REMEDY = f"record it: pytest {RECORD_OPTION}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -111,10 +111,12 @@ class RecordedRun:
             path.parent.mkdir(parents=True, exist_ok=True)
             return path
         if not path.exists():
-            pytest.fail(f"no run is recorded in {path}; {REMEDY}", pytrace=False)
+            pytest.fail(f"no run is recorded in {path}; {_REMEDY}", pytrace=False)
         recorded = import_module("agentkit.sessions.recordings").Recording.load(path).begin["query"]
         if recorded != import_module("agentkit.secrets").mask(query.strip()):
-            pytest.fail(f"{path}: the recorded query is {recorded!r}, the test's is {query!r}; {REMEDY}", pytrace=False)
+            pytest.fail(
+                f"{path}: the recorded query is {recorded!r}, the test's is {query!r}; {_REMEDY}", pytrace=False
+            )
         return path
 
 
@@ -124,7 +126,7 @@ def _noting_remedy() -> Iterator[None]:
     try:
         yield
     except import_module("agentkit.testing").ReplayDiffers as error:
-        error.add_note(f"If the change is meant, {REMEDY}")
+        error.add_note(f"If the change is meant, {_REMEDY}")
         raise
 
 

@@ -482,7 +482,7 @@ class SpecPart(Generic[V]):
 
         Args:
             check: Returns a value that is assigned, in the form of the specification, or raises `DefinitionError`.
-                None for an attribute that cannot be assigned: tools were made of it.
+                None for one that cannot be assigned, because tools were made from its value.
         """
         self._check = check
 

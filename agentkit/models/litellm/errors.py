@@ -226,7 +226,9 @@ def convert_error(
     kind, transient = _classify(links, whole, begun)
     status = _find_status(links)
     if _find_headers(links) is None and _UNSENDABLE.search(whole):
-        kind, transient, links = "authentication", False, [ValueError(_BAD_HEADER)]
+        kind = "authentication"
+        transient = False
+        links = [ValueError(_BAD_HEADER)]
     is_page = any(isinstance(link, WebPage) for link in links) or (is_accepted and body.lstrip().startswith("<"))
     text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun, status)))[:_MAX_MESSAGE_CHARS]
     text += _find_remedy(links, whole, kind)
