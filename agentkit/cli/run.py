@@ -298,11 +298,12 @@ def _key(query: str) -> str:
     return query if mask(query) == query else blake2b(query.encode(errors="replace"), digest_size=16).hexdigest()
 
 
-def _write(file: TextIO, query: str, outcome: "agentkit.Result[str] | Exception") -> None:
+def _write(file: TextIO, query: str, outcome: "agentkit.Result[Any] | Exception") -> None:
     if isinstance(outcome, Exception):
         entry: dict[str, Any] = {"error": f"{type(outcome).__name__}: {format_error(outcome)}"}
     else:
-        entry = {"answer": outcome.answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
+        answer = agentkit.extend.to_json_data(outcome.answer)
+        entry = {"answer": answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
     named = {"query": mask(query)} if (key := _key(query)) == query else {"query": mask(query), "key": key}
     file.write(json.dumps({**named, **mask_data(entry)}, ensure_ascii=False) + "\n")
     file.flush()

@@ -4,6 +4,21 @@ import json
 
 import pytest
 
+OFFERS = """
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer
+
+@dataclass
+class Offer:
+    item: str
+    day: date
+    euros: Decimal
+
+agent = JsonAgent(model=ScriptedModel(answer(item="tea", day="2026-11-29", euros="3.50")), answer=Offer)
+"""
 QUERIES = "Add 2 and 3\n\nAdd 4 and 3\n  Add 2 and 3  \nDelete file a.txt\n"
 
 
@@ -90,6 +105,12 @@ def test_queries_are_piped_in_and_answers_out(run):
     assert result.exit_code == 0
     assert json.loads(result.stdout)["answer"] == "5"
     assert result.stderr.startswith("total    2 requests, ")
+
+
+def test_an_answer_of_a_declared_type_is_a_line_of_plain_data(run, folder):
+    (folder / "offers.py").write_text(OFFERS)
+    entry = json.loads(run("map", "offers.py:agent", "-", input="Offer tea\n").stdout)
+    assert entry["answer"] == {"item": "tea", "day": "2026-11-29", "euros": "3.50"}
 
 
 def test_secrets_are_masked_in_the_query_too(run, monkeypatch):
