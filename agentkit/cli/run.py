@@ -209,7 +209,7 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
     """
     if retry_failed and out is None:
         raise click.UsageError("--retry-failed needs --out, the file with the answers so far")
-    lines = dict.fromkeys(filter(None, map(str.strip, _read_text(queries).splitlines())))
+    lines = dict.fromkeys(filter(None, map(str.strip, _read_text(queries).split("\n"))))
     is_answered = _read_outcomes(out) if out is not None and out.exists() else {}
     before = [is_answered.get(_key(line)) for line in lines]
     wanted = [line for line, had in zip(lines, before, strict=True) if had is None or (retry_failed and not had)]

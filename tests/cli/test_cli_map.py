@@ -113,6 +113,12 @@ def test_an_answer_of_a_declared_type_is_a_line_of_plain_data(run, folder):
     assert entry["answer"] == {"item": "tea", "day": "2026-11-29", "euros": "3.50"}
 
 
+def test_a_query_ends_only_at_the_end_of_its_line(run):
+    queries = "Greet Ada\u2028Byron\nGreet Bob\x0cDylan\r\n"
+    lines = run("map", "-", "--tools", "mytools.py:greet", input=queries).stdout.split("\n")
+    assert sorted(json.loads(line)["query"] for line in lines if line) == ["Greet Ada\u2028Byron", "Greet Bob\x0cDylan"]
+
+
 def test_secrets_are_masked_in_the_query_too(run, monkeypatch):
     monkeypatch.setenv("MY_PASSWORD", "tr0ub4dor-and-3")
     result = run("map", "-", "--tools", "mytools.py:greet", input="Greet tr0ub4dor-and-3\n")
