@@ -32,6 +32,9 @@ from .output import (
 )
 from .targets import ATTACH, FILE, AgentCommand, join_query, read_attachments
 
+if sys.platform != "win32":
+    import fcntl
+
 LINES_HELP = "Print the run as it happens, one JSON object a line; --jsonl=events: the objects of former versions."
 
 
@@ -210,7 +213,9 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
     if retry_failed and out is None:
         raise click.UsageError("--retry-failed needs --out, the file with the answers so far")
     lines = dict.fromkeys(filter(None, map(str.strip, _read_text(queries).split("\n"))))
-    is_answered = _read_outcomes(out) if out is not None and out.exists() else {}
+    agent = build_agent(**settings)
+    file = click.get_current_context().with_resource(_open(out))
+    is_answered = {} if out is None else _read_outcomes(out)
     before = [is_answered.get(_key(line)) for line in lines]
     wanted = [line for line, had in zip(lines, before, strict=True) if had is None or (retry_failed and not had)]
     if answered := before.count(True):
@@ -218,7 +223,6 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
     failed = 0 if retry_failed else before.count(False)
     if failed:
         print_note(f"{failed} of {len(lines)} queries failed before")
-    agent = build_agent(**settings)
     is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
     bar = agentkit.extend.ProgressBar(len(wanted), None if is_watched else False)
     done = 0
@@ -226,7 +230,7 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
     started = time.monotonic()
     try:
         answers = agent.imap(wanted, concurrency=concurrency)
-        with agentkit.extend.opened_toolsets(agent.toolsets), _open(out) as file, bar, closing(answers) as arriving:
+        with agentkit.extend.opened_toolsets(agent.toolsets), bar, closing(answers) as arriving:
             for place, outcome in arriving:
                 failed += isinstance(outcome, Exception)
                 done += 1
@@ -258,10 +262,22 @@ def _read_text(path: Path) -> str:
 
 
 def _open(out: Path | None) -> Any:
+    """Return the file for the answers, locked: a second command would ask its queries again."""
+    if out is None:
+        return nullcontext(sys.stdout)
     try:
-        return nullcontext(sys.stdout) if out is None else open_private(out, "a", encoding="utf-8")
+        file = open_private(out, "a", encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"{out}: cannot be written: {error.strerror}") from error
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            text = f"{out}: another agentkit map writes to it. Wait until it ends, or name another file."
+            raise click.UsageError(text) from error
+        except OSError:
+            pass  # a file system without locks
+    return file
 
 
 def _read_outcomes(out: Path) -> dict[str, bool]:

@@ -1,8 +1,12 @@
 """`agentkit map`: a file of queries, a file of answers."""
 
 import json
+import sys
 
 import pytest
+
+if sys.platform != "win32":
+    import fcntl
 
 OFFERS = """
 from dataclasses import dataclass
@@ -117,6 +121,19 @@ def test_a_query_ends_only_at_the_end_of_its_line(run):
     queries = "Greet Ada\u2028Byron\nGreet Bob\x0cDylan\r\n"
     lines = run("map", "-", "--tools", "mytools.py:greet", input=queries).stdout.split("\n")
     assert sorted(json.loads(line)["query"] for line in lines if line) == ["Greet Ada\u2028Byron", "Greet Bob\x0cDylan"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock(2)")
+def test_a_file_that_another_command_writes_to_is_refused_and_nothing_asked(run, folder):
+    (folder / "queries.txt").write_text("Add 2 and 3\n")
+    arguments = ("map", "queries.txt", "--out", "answers.jsonl", "--tools", "mytools.py")
+    with (folder / "answers.jsonl").open("a") as written:
+        fcntl.flock(written, fcntl.LOCK_EX)
+        refused = run(*arguments)
+    assert refused.exit_code == 2
+    assert "answers.jsonl: another agentkit map writes to it. Wait until it ends, or name another" in refused.stderr
+    assert (folder / "answers.jsonl").read_text() == ""
+    assert run(*arguments).exit_code == 0
 
 
 def test_secrets_are_masked_in_the_query_too(run, monkeypatch):
