@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from .. import DefinitionError, Usage
@@ -227,7 +227,7 @@ class EvalReport:
             "usage": usage.as_dict(),
             "steps": fmean(trial.steps for trial in trials),
             "tool_calls": fmean(trial.tool_calls for trial in trials),
-            "median_seconds": seconds[len(seconds) // 2],
+            "median_seconds": median(seconds),
             "p95_seconds": seconds[math.ceil(0.95 * len(seconds)) - 1],
         }
 

@@ -101,7 +101,7 @@ def test_figures_add_up():
     figures = EvalReport(trials).figures("m")
     assert (figures["cases"], figures["trials"], figures["passed"], figures["errors"]) == (1, 20, 20, 0)
     assert (figures["usage"]["input_tokens"], figures["usage"]["cost"]) == (2000, 10.0)
-    assert (figures["steps"], figures["median_seconds"], figures["p95_seconds"]) == (10.5, 11.0, 19.0)
+    assert (figures["steps"], figures["median_seconds"], figures["p95_seconds"]) == (10.5, 10.5, 19.0)
     assert len(figures["pass"]) == 20
 
 
