@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import DefinitionError
-from ..extend import Query, import_file, suggest, to_valid_text
+from ..extend import Query, import_file, mask, suggest, to_valid_text
 
 ANY_ANSWER: Any = type("AnyAnswer", (), {"__repr__": lambda _: "any answer"})()
 """The expected answer of a case without one."""
@@ -94,7 +94,8 @@ class Case:
         name = self.name or (self.query if isinstance(self.query, str) else "")
         if not isinstance(name, str):
             raise DefinitionError(f"name: expected a text, got {name!r:.60}.")
-        object.__setattr__(self, "name", to_valid_text(" ".join(name.split())[:MAX_CASE_NAME_CHARS]))
+        name = mask(" ".join(name.split()))[:MAX_CASE_NAME_CHARS]  # as reports and journals write it
+        object.__setattr__(self, "name", to_valid_text(name))
         with placed(f"case {self.name!r}" if self.name else "case"):
             _check_case(self)
 

@@ -11,6 +11,7 @@ from evaluated_shop import RIGHT, TEA, WRONG, make_agent, scripted
 
 from agentkit import DefinitionError, Usage
 from agentkit.evals import Comparison, EvalReport, Trial, estimate_pass, evaluate
+from agentkit.testing import answer
 
 
 def report_of(**models):
@@ -141,6 +142,14 @@ def test_secrets_are_masked_in_the_file(tmp_path):
     report.save(tmp_path / "report.json")
     report.save(tmp_path / "report.html")
     assert secret not in (tmp_path / "report.json").read_text() + (tmp_path / "report.html").read_text()
+
+
+def test_a_case_named_after_a_secret_is_compared_with_its_baseline(tmp_path):
+    cases = [{"query": "What does tea cost? My key is sk-proj-" + "a1B2" * 10, "answer": "3.50 euros"}]
+    evaluate(make_agent(answer("3.50 euros")), cases, progress=False).save(tmp_path / "report.json")
+    report = evaluate(make_agent(answer("4 euros")), cases, progress=False)
+    change = report.compare(EvalReport.load(tmp_path / "report.json"))
+    assert change["scripted"].worse == ["What does tea cost? My key is ***"]
 
 
 def test_the_text_has_a_column_for_each_model_and_what_failed():

@@ -345,6 +345,18 @@ def test_fresh_begins_anew_and_another_plan_does_not_continue(run, tmp_path):
     assert [entry["ended"] for entry in list_evaluations(place)] == [False] * 3
 
 
+def test_the_trials_of_a_case_named_after_a_secret_stay_together_after_an_interrupt(run, tmp_path):
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    cases = [{"query": "What does tea cost? My key is sk-proj-" + "a1B2" * 10}]
+    how = {"trials": 2, "concurrency": 1, "journal": tmp_path / "evals.db"}
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(make_agent(answer("3.50"), interrupt), cases, progress=False, **how)
+    report = run(make_agent(answer("3.50")), cases, **how)
+    assert report.count_passed("scripted") == {"What does tea cost? My key is ***": (2, 2)}
+
+
 def test_recorded_runs_take_the_place_of_the_model(run, tmp_path):
     case = {**TEA, "user": ["Thank you."]}
     assert run(make_agent(*RIGHT, answer("3.50, you are welcome")), [case], record=tmp_path / "runs").passed
