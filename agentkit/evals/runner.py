@@ -187,6 +187,8 @@ class _Evaluation:
         self._execute = how.get("execute", False)
         if self._record is not None and self._replay is not None:
             raise DefinitionError("evaluate: record= and replay= exclude each other. Give one of them.")
+        if self._execute and self._replay is None:
+            raise DefinitionError("evaluate: execute= runs the tools of a replay. Give replay=, too, or leave it out.")
         self._source = os.fspath(cases) if isinstance(cases, str | os.PathLike) else "cases"
         self.stored: StoredEvaluation | None = None
         self._helpers: dict[Any, JsonAgent[Any]] = {}

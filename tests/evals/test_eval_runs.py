@@ -205,6 +205,7 @@ def test_a_run_without_an_answer_fails_its_trial_alone(run):
         ({"trials": 0}, DefinitionError, "trials must be an integer >= 1, got 0"),
         ({"concurrency": "8"}, DefinitionError, "concurrency must be an integer >= 1, got '8'"),
         ({"record": "a", "replay": "b"}, DefinitionError, "record= and replay= exclude each other"),
+        ({"execute": True}, DefinitionError, "execute= runs the tools of a replay. Give replay=, too, or leave"),
         ({"model": "offline"}, TypeError, r"unexpected option 'model'. Use models=\[...\]"),
         ({"models": "offline"}, DefinitionError, r"models: expected a list, got 'offline'. Write models=\[...\]"),
         ({"models": [3]}, DefinitionError, 'models: expected names as "openai/gpt-4o-mini" or models, got 3'),
