@@ -497,9 +497,11 @@ def make_app(
     """
     login = _make_login(verifier, issuer, resource, scopes, is_alone=not token and user is None)
     if host not in LOOPBACK and not token and user is None and verifier is None:
-        raise DefinitionError(f"serve(host={host!r}): others can reach this address. Give a token: serve(token=...)")
+        text = f"serve(host={host!r}): others can reach this address. Give a token"
+        raise DefinitionError(f"{text}: serve(token=...), or AGENTKIT_MCP_TOKEN for agentkit mcp serve")
     if token and len(token) < MIN_TOKEN_CHARS:
-        raise DefinitionError(f"serve(token=...): expected at least {MIN_TOKEN_CHARS} characters, got {len(token)}")
+        text = f"expected at least {MIN_TOKEN_CHARS} characters, got {len(token)}"
+        raise DefinitionError(f"serve(token=...), or AGENTKIT_MCP_TOKEN: {text}")
     own_names = dict.fromkeys([*LOOPBACK, host, *filter(None, [urlsplit(resource).hostname]), *hosts])
     names = [f"[{entry}]" if ":" in entry else entry for entry in own_names]
     own = [f"{scheme}://{entry}:*" for scheme in ("http", "https") for entry in names]

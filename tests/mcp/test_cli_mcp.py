@@ -70,6 +70,15 @@ def test_lock_writes_and_checks_what_the_servers_offer(run):
     assert "Does it." in listed
 
 
+def test_an_address_that_others_reach_names_the_variable_of_its_token(run):
+    serve = ("mcp", "serve", "--tools", "agentkit_tools:calculate", "--http", "0.0.0.0:8099")
+    for token, problem in (("", "others can reach this address"), ("short", "expected at least 16 characters, got 5")):
+        refused = run(*serve, env={"AGENTKIT_MCP_TOKEN": token})
+        assert refused.exit_code == 2
+        assert problem in refused.stderr
+        assert "AGENTKIT_MCP_TOKEN" in refused.stderr
+
+
 def test_a_wrong_file_is_wrong_usage(run):
     result = run("tools", "--mcp", "none.json")
     assert result.exit_code == 2
