@@ -11,6 +11,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -27,6 +28,7 @@ from ..extend import (
     is_function,
     limit_header_time,
     mask,
+    run_in_thread,
     to_valid_text,
     user_of,
 )
@@ -294,13 +296,13 @@ def serve(
         port: The port.
         journal: The journal that keeps the conversations; default: the agent's, else they live as long as the process.
         token: The token in the address; default: a new random one.
-        announce: Receives the address.
+        announce: Receives the address, as soon as the server answers there.
         host: The address to listen on; "0.0.0.0" for all of this machine.
         hosts: More names under which a browser reaches the page, such as that of a reverse proxy.
         root_path: The prefix of the page's address behind a reverse proxy, which may remove it or not: "/shop".
 
     Raises:
-        DefinitionError: The prefix does not begin with a slash.
+        DefinitionError: The prefix does not begin with a slash, or the address cannot be used.
     """
     prefix = root_path.rstrip("/")
     if prefix and not prefix.startswith("/"):
@@ -314,7 +316,7 @@ def serve(
         allow_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
         journal=journal,
     )
-    announce(f"http://{shown}:{port}{prefix}/?token={token}")
+    address = f"http://{shown}:{port}{prefix}/?token={token}"
     served: Any = under_prefix(app, prefix) if prefix else app
     config = uvicorn.Config(
         served,
@@ -326,15 +328,33 @@ def serve(
         timeout_graceful_shutdown=2,
     )
     with suppress(KeyboardInterrupt):
-        PageServer(config, app.state.end_streams).run()
+        PageServer(config, app.state.end_streams, partial(announce, address)).run()
 
 
 class PageServer(uvicorn.Server):
-    """A server that ends the streams before it waits for its connections: one that is cancelled writes a traceback."""
+    """A server that announces its address when it listens, and ends the streams before it waits for its connections.
 
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+    A stream that is cancelled writes a traceback.
+    """
+
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None], announce: Callable[[], object]) -> None:
         super().__init__(config)
         self._end_streams = end_streams
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then announce the address: before, a browser would open the page of the program that has the port.
+
+        Raises:
+            DefinitionError: The address is in use, or not one of this machine; uvicorn has logged which.
+        """
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:
+            place = f"{self.config.host}:{self.config.port}"
+            remedy = "Name another port: agentkit web --port N, or serve(port=...)"
+            raise DefinitionError(f"the page cannot be served at {place}. {remedy}") from error
+        await run_in_thread(self._announce)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then the connections."""

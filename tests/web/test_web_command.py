@@ -183,6 +183,14 @@ def test_connections_without_a_whole_header_are_closed_and_a_long_answer_is_not(
             received += busy.recv(1000)
 
 
+def test_a_port_in_use_is_refused_and_its_address_not_announced(app):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = CliRunner().invoke(main, ["web", f"{app}:agent", "--no-open", "--port", str(port)])
+    assert (done.exit_code, "?token=" in done.output) == (2, False), done.output
+    assert f"the page cannot be served at 127.0.0.1:{port}. Name another port" in done.output
+
+
 def test_a_prefix_without_a_slash_is_refused(app):
     done = CliRunner().invoke(main, ["web", f"{app}:agent", "--no-open", "--root-path", "shop"])
     assert (done.exit_code, "root_path: expected a path such as" in done.output) == (2, True), done.output
