@@ -265,17 +265,23 @@ def _read_answers(
     """Return the decisions and the answers of a command line, by the ids of what waits.
 
     Raises:
-        click.UsageError: Nothing waits by that id or tool, or an answer has no value.
+        click.UsageError: Nothing waits by that id or tool, it is decided twice, or an answer has no value.
     """
-    found: dict[str, Any] = {_find_waiting(waiting, word): True for word in approved}
+    given: list[tuple[str, Any]] = [(word, True) for word in approved]
     for word in denied:
         name, _, reason = word.partition("=")
-        found[_find_waiting(waiting, name)] = reason or False
+        given.append((name, reason or False))
     for word in answered:
         name, is_given, text = word.partition("=")
         if not is_given:
             raise click.UsageError(f"--answer {word}: expected ID=JSON")
-        found[_find_waiting(waiting, name)] = parse_json(text)
+        given.append((name, parse_json(text)))
+    found: dict[str, Any] = {}
+    for name, decision in given:
+        identity = _find_waiting(waiting, name)
+        if identity in found:
+            raise click.UsageError(f"{identity} is decided twice. Give one of --approve, --deny and --answer for it.")
+        found[identity] = decision
     return found
 
 

@@ -125,6 +125,9 @@ def test_a_file_that_is_not_there_is_named(run, mine):
     assert "no such file: gone.py" in run("tools", "gone.py:agent").output
 
 
-@pytest.mark.parametrize("words", [("--answer", "book"), ("--approve", "nothing")])
+@pytest.mark.parametrize(
+    "words",
+    [("--answer", "book"), ("--approve", "nothing"), ("--deny", "refund", "--answer", 'call_1_1={"customer": "Bob"}')],
+)
 def test_a_wrong_decision_is_wrong_usage(run, mine, words):
     assert run("resume", mine, paused_run(run, mine), *words).exit_code == 2
