@@ -215,7 +215,7 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
     lines = dict.fromkeys(filter(None, map(str.strip, _read_text(queries).split("\n"))))
     agent = build_agent(**settings)
     file = click.get_current_context().with_resource(_open(out))
-    is_answered = {} if out is None else _read_outcomes(out)
+    is_answered = _read_outcomes(out) if out is not None and out.is_file() else {}
     before = [is_answered.get(_key(line)) for line in lines]
     wanted = [line for line, had in zip(lines, before, strict=True) if had is None or (retry_failed and not had)]
     if answered := before.count(True):

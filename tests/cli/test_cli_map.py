@@ -1,6 +1,7 @@
 """`agentkit map`: a file of queries, a file of answers."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -134,6 +135,15 @@ def test_a_file_that_another_command_writes_to_is_refused_and_nothing_asked(run,
     assert "answers.jsonl: another agentkit map writes to it. Wait until it ends, or name another" in refused.stderr
     assert (folder / "answers.jsonl").read_text() == ""
     assert run(*arguments).exit_code == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+def test_answers_go_to_a_pipe_that_the_shell_names(run, folder):
+    os.mkfifo(folder / "pipe")
+    reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert run("map", "-", "--out", "pipe", "--tools", "mytools.py", input="Add 2 and 3\n").exit_code == 0
+    assert json.loads(os.read(reader, 10_000))["answer"] == "5"
+    os.close(reader)
 
 
 def test_secrets_are_masked_in_the_query_too(run, monkeypatch):
