@@ -218,6 +218,8 @@ def submit_command(
             answer = handle.result()
         except agentkit.RunError as error:
             print_error(error)
+            if isinstance(error, agentkit.Paused):
+                print_note(f"agentkit: continue with: agentkit resume FILE:AGENT {handle.id} --journal {db}")
             sys.exit(exit_code(error))
         if not as_lines:
             print_answer(answer if isinstance(answer, str) else dump_json(answer))

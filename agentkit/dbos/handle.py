@@ -158,8 +158,11 @@ def answer_of(status: RunStatus) -> Any:
     if status.state == "finished":
         return status.answer
     if status.state == "paused":
-        pause = Paused(status.error or f"run {status.id} waits for a person")
+        pause = Paused()
         pause.pending = status.pending
+        pause.run_id = status.id
+        why = status.error.removeprefix("Paused: ").removesuffix(str(pause)).strip()  # its text has the rest
+        pause.args = (why,) if why else ()
         raise pause
     error = RunStopped if status.state == "stopped" else RunError
     state = f"is {status.state}" if status.state in ("dead", "superseded", "deleted") else status.state

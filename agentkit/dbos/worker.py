@@ -197,6 +197,8 @@ class Execution:
         except RunError as error:
             if isinstance(error, JournalError) or (isinstance(error, ModelError) and error.transient):
                 raise
+            if isinstance(error, Paused):
+                error.run_id = work.run
             outcome = error_outcome(error)
         is_simple = is_new and outcome["state"] == "finished"
         return outcome if is_simple else await self._end(outcome, work, changes)

@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner
 from dbos._serialization import DBOSDefaultSerializer, deserialize_value
 
-from agentkit import DefinitionError, JsonAgent, Pending, RunError
+from agentkit import DefinitionError, JsonAgent, Paused, Pending, RunError
 from agentkit.cli import main
 from agentkit.dbos import Client, RunHandle, RunStatus, Worker
 from agentkit.dbos.database import MAX_UNWRITTEN_EVENTS, EventLog, RunEvents, check_sqlite
-from agentkit.dbos.handle import read_status
+from agentkit.dbos.handle import answer_of, read_status
 from agentkit.dbos.queue_tables import QueuedRun, error_outcome
 from agentkit.extend import PersonAnswer, RunNotice
 from agentkit.journal import JournalError, prune, runs
@@ -328,6 +328,8 @@ def test_rows_of_older_versions_have_decisions_and_what_waits():
     status = read_status([found])
     assert [(one.id, one.is_approval) for one in status.pending] == [("1", True), ("3", False)]
     assert [one.name for one in status.calls] == ["delete"]
+    with pytest.raises(Paused, match=r"^1 of the model's calls waits .* agent.resume\('r', answers={'1': True}\)"):
+        answer_of(status)
     assert [one.text for one in status.questions] == ["How many?"]
 
 

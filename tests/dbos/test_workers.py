@@ -317,6 +317,8 @@ def check_decisions(client, effects) -> None:
     with pytest.raises(Paused) as caught:
         handle.result(LONG)
     assert [call.name for call in caught.value.calls] == ["delete"]
+    assert str(caught.value).count("Decide and continue") == 1
+    assert f"agent.resume({handle.id!r}, " in str(caught.value)
     assert handle.status.state == "paused"
     with pytest.raises(RunError, match="nothing waits with the id 'nothing'"):
         handle.approve("nothing")
