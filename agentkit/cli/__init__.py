@@ -101,19 +101,21 @@ def main(context: click.Context) -> None:
 
 
 def read_defaults(name: str) -> tuple[dict[str, dict[str, Any]], Path | None]:
-    """Return the defaults for the options of the command `name`, by its name, and their file.
+    """Return the defaults for the options of the command `name` and of its subcommands, by its name, and their file.
 
     Raises:
         click.UsageError: The file cannot be read, or has a setting that no command has.
     """
     table, file = read_table()
-    known = _options(load_command(name)) if table else {}
-    for key in table.keys() - known:
-        names = {option for other in COMMANDS for option in _options(load_command(other))}
+    if not table:
+        return {}, file
+    command = load_command(name)
+    for key in table.keys() - _list_keys(command):
+        names = {option for other in COMMANDS for option in _list_keys(load_command(other))}
         if key not in names:
             hint = agentkit.extend.suggest(key, sorted(names), then="agentkit COMMAND --help lists the options.")
             raise click.UsageError(f"{file}: [tool.agentkit] has no setting {key!r}. {hint}")
-    return {name: {known[key]: value for key, value in table.items() if key in known}}, file
+    return {name: _choose_values(command, table)}, file
 
 
 def read_table() -> tuple[dict[str, Any], Path | None]:
@@ -129,11 +131,11 @@ def read_table() -> tuple[dict[str, Any], Path | None]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
         entries = content.get("tool", {}).get("agentkit", {}).items()
+        table = {key.replace("-", "_"): value for key, value in entries}
+        if "tools" in table:
+            table["tools"] = _resolve_targets(file.parent, table["tools"])
     except (OSError, ValueError, RecursionError, AttributeError) as error:
         raise click.UsageError(f"{file}: cannot be read: {error}") from error
-    table = {key.replace("-", "_"): value for key, value in entries}
-    if "tools" in table:
-        table["tools"] = _resolve_targets(file.parent, table["tools"])
     if "mcp" in table:
         configs = table["mcp"] if isinstance(table["mcp"], list) else [table["mcp"]]
         table["mcp"] = [str(file.parent / str(config)) for config in configs]
@@ -143,11 +145,32 @@ def read_table() -> tuple[dict[str, Any], Path | None]:
 def _resolve_targets(folder: Path, targets: str | list[str]) -> list[str]:
     """Return the targets of a table with absolute paths; `require_trust` makes its modules importable."""
     targets = targets.split() if isinstance(targets, str) else targets
+    if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
+        raise ValueError(f"tools: expected a list of texts, got {targets!r:.60}")
     is_file = re.compile(r"[^:]*\.py(:|$)").match
     return [str(folder / target) if is_file(target) else target for target in targets]
 
 
-def _options(command: click.Command) -> dict[str, str]:
-    """Return the names of a command's options: in the table > in click."""
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """Return the options of a command by their names in the table."""
     options = (parameter for parameter in command.params if isinstance(parameter, click.Option))
-    return {max(option.opts, key=len).lstrip("-").replace("-", "_"): str(option.name) for option in options}
+    return {max(option.opts, key=len).lstrip("-").replace("-", "_"): option for option in options}
+
+
+def _subcommands(command: click.Command) -> dict[str, click.Command]:
+    return dict(command.commands) if isinstance(command, click.Group) else {}
+
+
+def _list_keys(command: click.Command) -> set[str]:
+    """Return the names in the table of the options of a command and of its subcommands."""
+    return {*_options(command)}.union(*map(_list_keys, _subcommands(command).values()))
+
+
+def _choose_values(command: click.Command, table: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the table for the options of a command, by their names in click, and for its subcommands."""
+    values: dict[str, Any] = {}
+    for key, option in _options(command).items():
+        if key in table:
+            value = table[key]
+            values[str(option.name)] = [value] if option.multiple and not isinstance(value, list) else value
+    return values | {name: _choose_values(sub, table) for name, sub in _subcommands(command).items()}

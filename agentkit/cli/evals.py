@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import agentkit
 
@@ -14,15 +15,22 @@ from ..extend import mask
 from .output import FAILED, INTERRUPTED, print_note, print_text
 from .targets import AGENT, FILE, FOLDER, JOURNAL_HELP, JOURNAL_PLACE, load_targets
 
+_MODEL_HELP = "A model in the place of the agent's; several run side by side."
 _JUDGE_HELP = "The model of rubrics and simulated users that name none."
 _OUT_HELP = "Write the report: .json, which is a baseline later, or .html. May be given several times."
+
+
+def _take_given(context: click.Context, parameter: click.Parameter, models: Sequence[str]) -> Sequence[str]:
+    """Return the models of the command line; that of the settings is for agents that a command makes."""
+    is_default = context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT_MAP
+    return () if is_default else models
 
 
 @click.command("eval")
 @click.argument("cases", metavar="CASES")
 @click.argument("target", required=False)
 @AGENT
-@click.option("--model", "models", multiple=True, help="A model in the place of the agent's; several run side by side.")
+@click.option("--model", "models", multiple=True, callback=_take_given, help=_MODEL_HELP)
 @click.option("--trials", "-k", default=1, show_default=True, type=click.IntRange(1), help="Runs of each case.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1), help="Trials at a time.")
 @click.option("--judge", metavar="MODEL", help=_JUDGE_HELP)

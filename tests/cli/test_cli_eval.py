@@ -51,6 +51,15 @@ def test_cases_that_pass_exit_with_0(evaluate):
     assert "[0.342, 1.000]" in lines[2]
 
 
+def test_settings_have_the_options_and_the_agent_keeps_its_model(evaluate, folder):
+    settings = 'model = "openai/gpt-4o-mini"\ntrials = 2\nout = "report.json"\n'
+    (folder / "pyproject.toml").write_text(f"[tool.agentkit]\n{settings}")
+    result = evaluate()
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0].split() == ["offline"]
+    assert len(json.loads((folder / "report.json").read_text())["trials"]) == 4
+
+
 def test_a_case_that_fails_exits_with_1_and_says_why(evaluate, folder):
     (folder / "cases.yaml").write_text(CASES.replace("answer: 3.5", "answer: 3"))
     result = evaluate()

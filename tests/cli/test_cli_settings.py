@@ -49,8 +49,8 @@ def test_the_nearest_pyproject_has_the_defaults(tmp_path, monkeypatch, allowed):
 
 @pytest.mark.parametrize(
     "damaged",
-    ["[tool\n", "tool = 3", "[tool]\nagentkit = 3", f"a = {'[' * 10_000}"],
-    ids=["cut off", "tool is no table", "agentkit is no table", "deep"],
+    ["[tool\n", "tool = 3", "[tool]\nagentkit = 3", f"a = {'[' * 10_000}", "[tool.agentkit]\ntools = 3"],
+    ids=["cut off", "tool is no table", "agentkit is no table", "deep", "tools is no list"],
 )
 def test_a_damaged_pyproject_is_named(tmp_path, allowed, damaged):
     (tmp_path / "pyproject.toml").write_text(damaged)
@@ -91,7 +91,7 @@ class TestToolsOfTheFolder:
 
     @pytest.mark.parametrize(
         "command",
-        [["run", "Add 2 and 3"], ["tools"], ["schema", "add"], ["chat"], ["map", "-"], ["lock"]],
+        [["run", "Add 2 and 3"], ["tools"], ["schema", "add"], ["chat"], ["map", "-"], ["lock"], ["mcp", "serve"]],
         ids="_".join,
     )
     def test_without_a_terminal_they_are_refused(self, run, project, command):
