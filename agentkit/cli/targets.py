@@ -183,6 +183,8 @@ def _keep_arguments(context: click.Context, _parameter: click.Parameter, targets
 def _join_targets(context: click.Context, parameter: click.Parameter, targets: Sequence[str]) -> Sequence[str]:
     """Return the targets that are arguments with those of --tools; without both, those of the settings."""
     named = context.meta.get(_ARGUMENTS, ())
+    if context.params.get("agent") or context.params.get("target"):
+        return targets  # an agent has its own: those of the settings are not loaded
     if not named:
         return check_trust(context, parameter, targets)
     is_given = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE

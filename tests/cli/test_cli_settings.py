@@ -103,6 +103,11 @@ class TestToolsOfTheFolder:
 
     def test_what_needs_no_tools_needs_no_consent(self, run, project):
         assert run("run", "--help").exit_code == run("models").exit_code == 0
+        (project / "mine.py").write_text(
+            "from agentkit import JsonAgent\nfrom mytools import add\nagent = JsonAgent(add, model='offline')\n"
+        )
+        assert run("run", "mine.py:agent", "Add 2 and 3", "-q").stdout == "5\n"
+        assert not (project / "ran").exists()
 
     def test_they_are_asked_about_once(self, terminal, run, project):
         asked = terminal("tools", width=200)
