@@ -38,7 +38,7 @@ _OPTIONS = (
     _make_option("model", shell_complete=_complete_models, help=_MODEL_HELP),
     _make_option("description", default="", help="The agent's role and purpose."),
     _make_option("max-steps", default=50, show_default=True, type=click.IntRange(1), help=_STEPS_HELP),
-    _make_option("journal", type=JOURNAL_PLACE, help="Store every run there, for agentkit resume: a file or a URL."),
+    _make_option("journal", type=JOURNAL_PLACE, help="The journal of the runs, for agentkit resume: a file or a URL."),
 )
 _SESSION_HELP = "Continue the conversation in this file, if it exists, and store it there."
 SESSION = click.option("--session", "file", type=FILE, help=_SESSION_HELP)
