@@ -49,6 +49,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is not None:
         if "case" not in metafunc.fixturenames:
             pytest.fail(f"{metafunc.function.__name__}: eval_cases needs the argument case", pytrace=False)
+        if not marker.args:
+            text = f"{metafunc.function.__name__}: eval_cases needs a file. Write @pytest.mark.eval_cases('cases.yaml')"
+            pytest.fail(text, pytrace=False)
         cases = import_module("agentkit.evals").read_cases(metafunc.definition.path.parent / marker.args[0])
         metafunc.parametrize("case", cases, ids=str)
 
@@ -64,7 +67,11 @@ class CheckCase:
         evaluate = import_module("agentkit.evals").evaluate
         report = evaluate(agent, [case], **{"progress": False, **self._options, **options})
         if not report.passed:
-            pytest.fail(str(report), pytrace=False)
+            text = str(report)
+            if "replay" in self._options and any(trial.error for trial in report.trials):
+                text = text.replace(f" Record it: --record {self._options['replay']}", "")
+                text += f"\nThe runs are replayed. If the change is meant, {REMEDY}"
+            pytest.fail(text, pytrace=False)
         return report.trials
 
 

@@ -137,6 +137,14 @@ def test_the_runs_of_cases_are_recorded_when_asked_and_replayed_otherwise(pytest
     pytester.runpytest(*PLUGIN).assert_outcomes(passed=1, failed=1)
 
 
+def test_a_case_that_is_not_recorded_names_the_option_of_pytest(pytester):
+    write_cases(pytester, more=", recorded=True")
+    result = pytester.runpytest(*PLUGIN)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*no run is recorded in *.1.jsonl.", "*record it: pytest --record-runs"])
+    result.stdout.no_fnmatch_line("*--record [!-]*")
+
+
 def test_tests_of_the_same_cases_have_recordings_of_their_own(pytester):
     write_cases(pytester, more=", recorded=True")
     with pytester.path.joinpath("test_shop.py").open("a") as file:
@@ -154,3 +162,5 @@ def test_a_marker_with_a_wrong_file_or_without_the_argument_is_an_error(pytester
     )
     pytester.makepyfile(test_shop="import pytest\n@pytest.mark.eval_cases('cases.yaml')\ndef test_shop(): ...")
     pytester.runpytest(*PLUGIN).stdout.fnmatch_lines(["*test_shop: eval_cases needs the argument case*"])
+    pytester.makepyfile(test_shop="import pytest\n@pytest.mark.eval_cases()\ndef test_shop(case): ...")
+    pytester.runpytest(*PLUGIN).stdout.fnmatch_lines(["*test_shop: eval_cases needs a file. Write @pytest.mark.*"])
