@@ -273,6 +273,7 @@ def _open(out: Path | None) -> Any:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            file.close()
             text = f"{out}: another agentkit map writes to it. Wait until it ends, or name another file."
             raise click.UsageError(text) from error
         except OSError:
