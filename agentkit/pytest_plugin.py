@@ -70,7 +70,7 @@ class CheckCase:
             text = str(report)
             if "replay" in self._options and any(trial.error for trial in report.trials):
                 text = text.replace(f" Record it: --record {self._options['replay']}", "")
-                text += f"\nThe runs are replayed. If the change is meant, {REMEDY}"
+                text += f"\nThe runs are replayed. If the change is meant, {_REMEDY}"
             pytest.fail(text, pytrace=False)
         return report.trials
 
