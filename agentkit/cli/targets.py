@@ -49,9 +49,8 @@ def require_trust(file: Path, targets: Sequence[str], ask: Callable[[str], str] 
         except EOFError:
             is_allowed = False
         if not is_allowed:
-            raise click.UsageError(
-                f"{place}: its tools are not allowed: {names}. Allow them at a terminal, or name them with --tools."
-            )
+            remedy = "Allow them at a terminal, or name others with --tools or --mcp."
+            raise click.UsageError(f"{place}: its tools are not allowed: {names}. {remedy}")
         trusted[folder] = sorted({*allowed, *targets})
         _trusted_file().parent.mkdir(parents=True, exist_ok=True)
         write_atomically(_trusted_file(), json.dumps(trusted, indent=2).encode())

@@ -98,7 +98,7 @@ class TestToolsOfTheFolder:
         refused = run(*command, input="y\n")
         assert refused.exit_code == 2
         assert "its tools are not allowed: " in refused.stderr
-        assert "name them with --tools" in refused.stderr
+        assert "name others with --tools" in refused.stderr
         assert not (project / "ran").exists()
 
     def test_what_needs_no_tools_needs_no_consent(self, run, project):
