@@ -14,9 +14,10 @@ from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequen
 from contextlib import aclosing, closing, suppress
 from functools import partial
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 from ...core.errors import DefinitionError, ModelError
-from ...core.masking import MaskedDict
+from ...core.masking import MaskedDict, mask
 from ...core.messages import text_of
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
@@ -62,6 +63,18 @@ _CACHING_PROVIDERS = {"openai", "azure", "deepseek", "gemini", "xai"}
 """Providers whose models cache prompts by themselves, where litellm's table says that they do."""
 _UNREADABLE_STREAMS = {"cohere", "cohere_chat"}
 """Providers whose streams litellm cannot read: its reader fails at the first line.  Their replies come whole."""
+_OWN_SERVERS = {
+    "custom_openai": "OPENAI_API_BASE",
+    "hosted_vllm": "HOSTED_VLLM_API_BASE",
+    "litellm_proxy": "LITELLM_PROXY_API_BASE",
+    "lm_studio": "LM_STUDIO_API_BASE",
+}
+"""Routes to a server of the user's own, and the variables of their addresses: without one litellm asks OpenAI."""
+_OPENAI_ADDRESSES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
+"""Variables whose address litellm uses for these routes too, but for that of vLLM."""
+_ELSEWHERE = frozenset({"client", "litellm_credential_name"})
+"""Options that hold an address."""
+_SCHEMES = ("http", "https")
 _OWN_HOSTS = ("openai.com", "azure.com")
 """Hosts of OpenAI's API itself, which has no such template."""
 
@@ -70,14 +83,14 @@ def find_route(litellm: Any, name: str, options: Mapping[str, Any], *, is_cached
     """Return the route; raise `ModelError` for an unknown provider, a missing key or an address without a scheme."""
     full = "ollama_chat/" + name[7:] if name.startswith("ollama/") else name
     try:
-        model, provider, _, _ = litellm.get_llm_provider(
+        model, provider, _, address = litellm.get_llm_provider(
             full, custom_llm_provider=options.get("custom_llm_provider"), api_base=options.get("api_base")
         )
     except Exception as error:
         text = f"{name!r} names no provider that litellm knows; {_MODEL_NAMES}"
         raise ModelError(text, kind="not_found") from error
     _check_key(litellm, full, options)
-    _check_address(litellm, name, provider, options)
+    _check_address(litellm, name, provider, options, address)
     is_own = renders_template(litellm, provider, options)
     known = model.removeprefix(RESPONSES_PREFIX)
     prices = find_prices(litellm, provider, known, options, is_own=is_own, is_cached_long=is_cached_long)
@@ -96,12 +109,35 @@ def renders_template(litellm: Any, provider: str, options: Mapping[str, Any]) ->
     return bool(host) and not host.endswith(_OWN_HOSTS)
 
 
-def _check_address(litellm: Any, name: str, provider: str, options: Mapping[str, Any]) -> None:
-    """Raise `ModelError` for an address without a scheme, which no retry can reach."""
+def _check_address(litellm: Any, name: str, provider: str, options: Mapping[str, Any], found: str | None) -> None:
+    """Raise `ModelError` for an address that no retry can reach, or for a server of the user's own without one.
+
+    `found` is the address that litellm found.
+    """
     base = next(_list_addresses(litellm, provider, options), "")
-    if base and not base.lower().startswith(("http://", "https://")):
-        text = f"{name}: the address {base!r} has no scheme. Write api_base='http://{base}' (or https)."
+    given = base or found or not _ELSEWHERE.isdisjoint(options)
+    if provider != "hosted_vllm":
+        given = given or any(map(os.environ.get, _OPENAI_ADDRESSES))
+    if provider in _OWN_SERVERS and not given:
+        text = f"{name}: no address of the server: pass api_base='http://host:port/v1', or set {_OWN_SERVERS[provider]}"
         raise ModelError(text, kind="bad_request")
+    if not base or _is_url(base):
+        return
+    if "://" in base or not base[0].isalnum():
+        text = f"the address {base!r} is not one. Write it as 'http://host:port/path' (or https), without spaces."
+    else:
+        text = f"the address {base!r} has no scheme. Write api_base='http://{base}' (or https)."
+    raise ModelError(f"{name}: {mask(text)}", kind="bad_request")
+
+
+def _is_url(base: str) -> bool:
+    """Return whether an address has a scheme of HTTP, a host and, if any, a number as its port, and no spaces."""
+    try:
+        parts = urlsplit(base)
+        has_host = bool(parts.hostname) and parts.hostname not in _SCHEMES and (parts.port or 1) > 0
+    except ValueError:  # the port is no number, or too large
+        return False
+    return parts.scheme in _SCHEMES and has_host and not re.search(r"[\s\x00-\x1f]", base)
 
 
 def _check_key(litellm: Any, name: str, options: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ import socket
 from typing import Any
 
 import pytest
+import respx
 from ports import free_port
 from wire_providers import Play, Provider
 
@@ -56,6 +57,55 @@ def test_an_address_without_a_scheme_in_the_environment_is_refused(monkeypatch: 
     monkeypatch.setenv("OLLAMA_API_BASE", "localhost:11434")
     with pytest.raises(ModelError, match="has no scheme"):
         play(LiteLLMModel("ollama_chat/m"), HI)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        " http://127.0.0.1/v1",
+        "http://127.0.0.1/v1\n",
+        '"http://127.0.0.1/v1"',
+        "http://127.0.0.1:port/v1",
+        "http://127.0.0.1:99999/v1",
+        "http://http://127.0.0.1/v1",
+        "http:///v1",
+        "http://[::1/v1",
+        "ws://127.0.0.1/v1",
+    ],
+)
+def test_an_address_that_is_no_url_is_refused_for_good(base: str, play: Play) -> None:
+    with pytest.raises(ModelError, match=r"is not one\. Write it as") as caught:
+        play(LiteLLMModel("openai/m", api_base=base, api_key="k"), HI)
+    assert repr(base) in str(caught.value)
+    assert (caught.value.kind, caught.value.transient) == ("bad_request", False)
+
+
+@pytest.mark.parametrize("name", ["custom_openai/m", "hosted_vllm/m", "litellm_proxy/m", "lm_studio/m"])
+def test_a_conversation_with_a_server_without_an_address_does_not_go_to_openai(
+    name: str, play: Play, stream: bool, internet: respx.MockRouter
+) -> None:
+    model = LiteLLMModel(name)
+    with pytest.raises(ModelError, match="no address of the server: pass api_base=") as caught:
+        play(model, HI, stream=stream)
+    assert (caught.value.kind, caught.value.transient) == ("bad_request", False)
+    assert not internet.calls
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("custom_openai/m", "OPENAI_BASE_URL"),
+        ("hosted_vllm/m", "HOSTED_VLLM_API_BASE"),
+        ("litellm_proxy/m", "LITELLM_PROXY_API_BASE"),
+        ("lm_studio/m", "LM_STUDIO_API_BASE"),
+    ],
+)
+def test_the_address_of_a_server_may_stand_in_the_environment(
+    name: str, variable: str, play: Play, keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer("hello", strict=False) as server:  # the route to a proxy sends a key of litellm's own
+        monkeypatch.setenv(variable, server.api_base("openai"))
+        assert play(LiteLLMModel(name), HI)[1].message["content"] == "hello"
 
 
 @pytest.mark.parametrize(
