@@ -20,6 +20,8 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http.client import responses
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ...core.errors import ModelError, ModelErrorKind
 from ...core.masking import iterate_causes, mask, mask_exception
@@ -99,6 +101,11 @@ _UNKNOWN_HOST = re.compile(
     r"|getaddrinfo failed|no address associated",
     re.I,
 )
+_UNTRUSTED_CERTIFICATE = re.compile(r"self[- ]signed certificate|unable to get (?:local )?issuer certificate", re.I)
+_NO_TLS = re.compile(r"\[SSL: (?:WRONG_VERSION_NUMBER|UNKNOWN_PROTOCOL|PACKET_LENGTH_TOO_LONG)")
+"""OpenSSL, of a server that answers without TLS."""
+_LASTING = re.compile(rf"CERTIFICATE_VERIFY_FAILED|{_NO_TLS.pattern}")
+"""Faults of a connection that another attempt has too."""
 _SSL_SETTING = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 """A part of aiohttp's errors that says nothing to a reader."""
 _TIMEOUT_CLASSES = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
@@ -125,6 +132,7 @@ _KIND_BY_STATUS: dict[int, ModelErrorKind] = {
     401: "authentication",
     403: "authentication",
     404: "not_found",
+    407: "authentication",
     408: "timeout",
     413: "context",
     429: "rate_limit",
@@ -231,7 +239,7 @@ def convert_error(
         links = [ValueError(_BAD_HEADER)]
     is_page = any(isinstance(link, WebPage) for link in links) or (is_accepted and body.lstrip().startswith("<"))
     text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun, status)))[:_MAX_MESSAGE_CHARS]
-    text += _find_remedy(links, whole, kind)
+    text += _find_remedy(links, whole, kind, status)
     retry_after = _find_retry_after(links, whole)
     mask_exception(error, outer=outer)
     for link in iterate_causes(error, outer):
@@ -275,8 +283,10 @@ def _classify(links: list[BaseException], text: str, begun: bool) -> tuple[Model
         return "refused", False
     if names & _TIMEOUT_CLASSES:
         return "timeout", True
+    if refused := _find_proxy_refusal(links):
+        return "authentication" if refused == 407 else "connection", refused >= 500
     if names & _TRANSPORT_CLASSES or _CUT_STREAM.search(headlines):
-        return "connection", True
+        return "connection", not _LASTING.search(text)
     if "JSONDecodeError" in names or _UNREADABLE_REPLY.search(text):
         return "server", True
     if not begun and _find_headers(links) is None and not any(map(_is_error_in_reply, links)):
@@ -318,6 +328,8 @@ def _find_status(links: list[BaseException]) -> int | None:
 def _find_headers(links: list[BaseException]) -> dict[str, str] | None:
     """Return the headers of the provider's response, in lower case; None without a response."""
     for link in links:
+        if type(link).__name__ == "ClientHttpProxyError":  # its headers are those of the proxy
+            continue
         for holder, name in ((link, "litellm_response_headers"), (link, "headers"), (_get_response(link), "headers")):
             headers: Any = getattr(holder, name, None)
             if headers:  # provider errors without a response hold empty ones
@@ -387,25 +399,65 @@ def _explain(links: list[BaseException], body: str, begun: bool, status: int | N
     return f"the reply cannot be read: {text}" if unread else text
 
 
-def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind) -> str:
+def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind, status: int | None) -> str:
     """Return what to do about the failure, as a further sentence; "" if unknown."""
     if kind == "bad_request" and "image_url" in find_refused_parts(text):
         return ". The model takes no images: remove them, or choose a model with vision."
     address = next(filter(None, map(_find_address, links)), "its address")
+    proxy = _find_proxy(address)
+    place = f"{proxy} for {address}" if proxy else address
+    if 407 in (status, _find_proxy_refusal(links)):
+        return f". Write the login of {proxy or 'the proxy'} into its address: http://user:password@host:port."
+    if proxy and (_find_proxy_refusal(links) or (address.startswith("http://") and _is_page(links))):
+        host = urlsplit(address).hostname
+        return f". This came from {proxy}: does it serve {host}? Set NO_PROXY={host} to go past it."
     if kind == "connection" and _REFUSED.search(text):
-        return f". No server accepts connections at {address}: is it running?"
+        return f". No server accepts connections at {place}: is it running?"
     if kind == "connection" and _UNKNOWN_HOST.search(text):
-        return f". The host of {address} was not found: is this machine online, and is the address right?"
+        return f". The host of {place} was not found: is this machine online, and is the address right?"
+    if kind == "connection" and _UNTRUSTED_CERTIFICATE.search(text):
+        return f". For a certificate of your own at {place}, set SSL_CERT_FILE to the file of its authority."
+    if kind == "connection" and _NO_TLS.search(text):
+        return f". The server at {place} answers without TLS: is its address one with http://?"
     return ""
 
 
+def _is_page(links: list[BaseException]) -> bool:
+    """Return whether the answer is a web page."""
+    return any(body.lstrip().startswith("<") for body in _iter_bodies(links))
+
+
+def _find_proxy(address: str) -> str:
+    """Return the proxy of the environment or of the system for an address, without its login; "" if it has none."""
+    scheme, _, host = address.partition("://")
+    proxies = getproxies()
+    url = proxies.get(scheme) or proxies.get("all") if host else None
+    if not url or proxy_bypass(host):
+        return ""
+    place = url.rpartition("@")[2].rpartition("://")[2].rstrip("/")
+    return f"the proxy {place} ({scheme.upper() if scheme in proxies else 'ALL'}_PROXY)"
+
+
+def _find_proxy_refusal(links: list[BaseException]) -> int | None:
+    """Return the status with which a proxy refused to connect to the host; None without one."""
+    for link in links:
+        status = getattr(link, "status", None) if type(link).__name__ == "ClientHttpProxyError" else None
+        if found := re.match(r"\d{3}\b", str(link)) if type(link).__name__ == "ProxyError" else None:
+            status = int(found[0])
+        if isinstance(status, int):
+            return status
+    return None
+
+
 def _find_address(link: BaseException) -> str:
-    """Return "host:port" of a connection error of httpx or aiohttp; "" for other errors."""
-    if not type(link).__module__.startswith(("httpx", "httpcore", "aiohttp")):  # litellm's own hold invented requests
+    """Return "host:port" of an error of httpx or aiohttp, with its scheme where known; "" for other errors."""
+    is_real = type(link).__module__.startswith(("httpx", "httpcore", "aiohttp")) or _get_response(link) is not None
+    if not is_real:  # litellm's own hold invented requests
         return ""
     with suppress(RuntimeError):  # httpx: no request was set
         if (url := getattr(getattr(link, "request", None), "url", None)) is not None and url.host:
-            return f"{url.scheme}://{url.host}:{url.port or (443 if url.scheme == 'https' else 80)}"
+            host = f"[{url.host}]" if ":" in url.host else url.host
+            return f"{url.scheme}://{host}:{url.port or (443 if url.scheme == 'https' else 80)}"
     host = getattr(link, "host", None)
     port = getattr(link, "port", None)
     return f"{host}:{port}" if host and port else ""

@@ -179,6 +179,21 @@ def test_a_response_that_is_no_http_is_a_fault_of_the_connection_in_the_words_of
     assert (told.kind, told.transient) == ("connection", True)
 
 
+@pytest.mark.parametrize(("status", "transient"), [(403, False), (407, False), (502, True)])
+def test_a_refusal_of_a_proxy_has_no_status_of_the_provider_in_the_words_of_aiohttp(
+    status: int, transient: bool
+) -> None:
+    class InternalServerError(Exception):
+        status_code = 500
+
+    request = aiohttp.RequestInfo(URL("http://127.0.0.1:1"), "CONNECT", CIMultiDictProxy(CIMultiDict()))
+    headers = CIMultiDict({"Server": "proxy"})
+    cause = InternalServerError("no")
+    cause.__cause__ = aiohttp.ClientHttpProxyError(request, (), status=status, message="No", headers=headers)
+    told = convert_error(cause, model="m")
+    assert (told.transient, told.status) == (transient, None)
+
+
 def test_an_unanswered_request_times_out(provider: Provider, play: Play, stream: bool) -> None:
     with ModelServer({"delay": 20}) as server:
         error = failure(play, provider.at(server, timeout=0.1), stream=stream)

@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 import respx
+from internet import Server, certificate, tls_server
 from ports import free_port
+from raw_server import Line, SlowServer
 from wire_providers import Play, Provider
 
 from agentkit import ModelError
 from agentkit.core.messages import ToolCall, assistant, tool_message, user
 from agentkit.models import LiteLLMModel
 from agentkit.testing.server import ModelServer
+
+__all__ = ["certificate", "tls_server"]  # fixtures
 
 HI = [user("hi")]
 
@@ -42,6 +46,73 @@ def test_an_unknown_host_is_named_and_the_question_is_whether_the_machine_is_onl
     )
     assert "ssl:" not in str(caught.value)
     assert (caught.value.kind, caught.value.transient) == ("connection", True)
+
+
+@pytest.mark.parametrize("name", ["ollama_chat/llama3.1", "openai/m", "anthropic/m"])
+def test_a_certificate_that_is_not_trusted_is_refused_for_good_and_the_remedy_is_named(
+    name: str, play: Play, stream: bool, tls_server: Server
+) -> None:
+    with pytest.raises(ModelError, match="set SSL_CERT_FILE to the file of its authority") as caught:
+        play(LiteLLMModel(name, api_base=f"https://{tls_server.host}", api_key="k"), HI, stream=stream)
+    assert f"https://{tls_server.host}" in str(caught.value)
+    assert (caught.value.kind, caught.value.transient) == ("connection", False)
+
+
+@pytest.mark.parametrize("name", ["ollama_chat/llama3.1", "openai/m", "anthropic/m"])
+def test_an_address_with_https_of_a_server_without_tls_is_refused_for_good(name: str, play: Play, stream: bool) -> None:
+    with ModelServer() as server, pytest.raises(ModelError, match="answers without TLS") as caught:
+        play(LiteLLMModel(name, api_base=server.url.replace("http:", "https:"), api_key="k"), HI, stream=stream)
+    assert (caught.value.kind, caught.value.transient) == ("connection", False)
+
+
+@pytest.mark.parametrize("name", ["openai/m", "anthropic/m"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_does_not_run_is_named_and_not_the_server(
+    scheme: str, name: str, play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv(f"{scheme.upper()}_PROXY", f"http://me:secret-of-mine@{proxy}/")
+    with pytest.raises(ModelError) as caught:
+        play(LiteLLMModel(name, api_base=f"{scheme}://shop.example", api_key="k"), HI)
+    assert f"No server accepts connections at the proxy {proxy} ({scheme.upper()}_PROXY) for" in str(caught.value)
+    assert "secret-of-mine" not in str(caught.value)
+    assert (caught.value.kind, caught.value.transient) == ("connection", True)
+
+
+PROXY_ANSWERS = [
+    (407, "authentication", False, r"Write the login of the proxy [\d.:]+ \(HTTPS?_PROXY\) into its address"),
+    (403, "connection", False, "Set NO_PROXY=shop.example to go past it"),
+    (503, "connection", True, "Set NO_PROXY=shop.example to go past it"),
+]
+
+
+@pytest.mark.parametrize(("status", "kind", "transient", "remedy"), PROXY_ANSWERS)
+@pytest.mark.parametrize("name", ["openai/m", "anthropic/m"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_answer_of_a_proxy_is_told_from_one_of_the_server(
+    scheme: str,
+    name: str,
+    status: int,
+    kind: str,
+    transient: bool,
+    remedy: str,
+    play: Play,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(line: Line) -> None:
+        line.say(
+            f"HTTP/1.1 {status} No\r\nContent-Type: text/html\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>"
+        )
+
+    with SlowServer(refuse) as proxy:
+        monkeypatch.setenv(f"{scheme.upper()}_PROXY", proxy.api_base("anthropic"))
+        with pytest.raises(ModelError, match=remedy) as caught:
+            play(LiteLLMModel(name, api_base=f"{scheme}://shop.example", api_key="k"), HI)
+    assert caught.value.transient == transient
+    if scheme == "https":
+        assert (caught.value.kind, caught.value.status) == (kind, None)
+    else:
+        assert caught.value.status == status
 
 
 @pytest.mark.parametrize("base", ["localhost:8000/v1", "127.0.0.1:11434"])
