@@ -9,6 +9,7 @@ import pytest
 
 from agentkit import DefinitionError, JsonAgent, Limits, ModelError, tool
 from agentkit.agents.backends import Backends
+from agentkit.models import LiteLLMModel
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.parameters import RESERVED_PARAMETERS
 from agentkit.models.offline import OfflineModel
@@ -100,6 +101,37 @@ def test_every_option_that_litellm_documents_is_taken() -> None:
 def test_an_unknown_option_is_refused_when_the_agent_is_made(option: str, remedy: str) -> None:
     with pytest.raises(DefinitionError, match=rf"JsonAgent\(\) got an unexpected parameter '{option}'\. .*{remedy}"):
         JsonAgent(len, model="openai/gpt-4o-mini", **{option: "x"})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "wrong"),
+    [
+        ("extra_headers", {"X y": "1"}, "'X y' is no name of a header"),
+        ("extra_headers", {"X-\u00e9": "1"}, "is no name of a header"),
+        ("extra_headers", {1: "1"}, "1 is no name of a header"),
+        ("extra_headers", {"X": 1}, "the value of 'X' must be a text, got int"),
+        ("headers", {"X": None}, "the value of 'X' must be a text, got NoneType"),
+        ("extra_headers", {"X": "k3y\n"}, "the value of 'X' has a line break"),
+        ("extra_headers", {"X": " k3y"}, "the value of 'X' has a line break, a space at an end"),
+        ("headers", {"X": "\u0431"}, "a character that is not ASCII"),
+        ("extra_headers", [("X", "1")], "must be a dict of texts, got list"),
+        ("extra_headers", "X: 1", "must be a dict of texts, got str"),
+        ("extra_body", [1], "must be a dict, got list"),
+        ("extra_body", "a", "must be a dict, got str"),
+        ("max_tokens", "100", r"must be an integer, got '100'\. Write max_tokens=int"),
+        ("max_completion_tokens", "100", "must be an integer, got '100'"),
+    ],
+)
+def test_a_value_that_no_request_can_have_is_refused_when_the_agent_is_made(option, value, wrong) -> None:
+    for make in (JsonAgent, lambda _, model, **options: LiteLLMModel(model, **options)):
+        with pytest.raises(DefinitionError, match=rf"^{option}\b.*{wrong}") as caught:
+            make(len, model="openai/gpt-4o-mini", **{option: value})
+        assert "k3y" not in str(caught.value)
+
+
+def test_headers_that_http_can_send_are_taken() -> None:
+    headers = {"X-Mine": "a b\tc", "X_Empty": "", "x.bytes": b"\xe9"}
+    assert JsonAgent(len, model="openai/gpt-4o-mini", extra_headers=headers, headers=None, extra_body=None)
 
 
 @pytest.mark.parametrize("model", [None, "offline"])

@@ -78,17 +78,46 @@ Other parameters of a provider are passed in `extra_body`, other headers in `ext
 
 
 def check_body(options: Mapping[str, Any]) -> None:
-    """Raise `DefinitionError` for a part of `extra_body` that replaces what the agent sends, or a price of time."""
+    """Raise `DefinitionError` for options that no request can have.
+
+    These are headers that cannot be sent, a body that is no dict or replaces what the agent sends, a limit of tokens
+    that is no number, and a price of time.
+    """
+    for name in ("headers", "extra_headers"):
+        _check_headers(name, options.get(name) or {})
+    if not isinstance(body := options.get("extra_body") or {}, Mapping):
+        raise DefinitionError(f"extra_body must be a dict, got {type(body).__name__}")
+    for name in ("max_tokens", "max_completion_tokens"):
+        if isinstance(limit := options.get(name), str):
+            raise DefinitionError(f"{name} must be an integer, got {limit!r}. Write {name}=int(...).")
     for name in sorted(options.keys() & _PRICES_OF_TIME):
         remedy = "Give a price per token: input_cost_per_token=..., output_cost_per_token=..., in dollars."
         raise DefinitionError(f"{name}: costs are counted by tokens, not by seconds. {remedy}")
-    for key in sorted({*(options.get("extra_body") or ())} & _OWN_BODY):
+    for key in sorted({*body} & _OWN_BODY):
         remedy = "Name the key as an option of its own."
         if key == "tools":
             remedy = 'Give them to the agent: tools=[..., provider_tool("web_search")], or the dict of the provider.'
         elif key in _INSTRUCTION_KEYS:
             remedy = "Give it to the agent: description=..."
         raise DefinitionError(f"extra_body: {key!r} would replace what the agent sends. {remedy}")
+
+
+def _check_headers(option: str, headers: Any) -> None:
+    """Raise `DefinitionError` unless all are names and values that HTTP can send (RFC 9110, 5.1 and 5.5)."""
+    if not isinstance(headers, Mapping):
+        raise DefinitionError(f"{option} must be a dict of texts, got {type(headers).__name__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+            raise DefinitionError(f"{option}: {name!r} is no name of a header: letters, digits and hyphens")
+        if not isinstance(value, str | bytes):
+            raise DefinitionError(f"{option}: the value of {name!r} must be a text, got {type(value).__name__}")
+        if isinstance(value, str) and not _HEADER_VALUE.fullmatch(value):
+            wrong = "has a line break, a space at an end, or a character that is not ASCII"
+            raise DefinitionError(f"{option}: the value of {name!r} {wrong}. Write it anew, as in value.strip().")
+
+
+_HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
 
 
 def spread_body(options: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
