@@ -12,6 +12,7 @@ import atexit
 import hashlib
 import http.client
 import json
+import math
 import os
 import queue
 import struct
@@ -68,7 +69,7 @@ class LocalModel:
         threads: Threads of the processor.  More than one pays on idle cores only: llama.cpp's threads wait for each
             other at every layer.
         num_ctx: Tokens of the context window.  Default: the file's own, at most 32,768.
-        timeout: Seconds for a whole reply.
+        timeout: Seconds for a whole reply; None for no limit.
         options: Options of a chat completion: `temperature` (default 0), `seed`, `top_p`, `max_tokens`, ...
 
     Raises:
@@ -86,7 +87,7 @@ class LocalModel:
         *,
         threads: int = 1,
         num_ctx: int | None = None,
-        timeout: float = TIMEOUT_SECONDS,
+        timeout: float | None = TIMEOUT_SECONDS,
         **options: Any,
     ) -> None:
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
@@ -96,7 +97,7 @@ class LocalModel:
         self._file = os.fspath(file).removeprefix(LOCAL_PREFIX)
         self._threads = threads
         self._num_ctx = num_ctx
-        self._timeout = timeout
+        self._timeout = min(timeout or math.inf, threading.TIMEOUT_MAX)
         self._options = {"temperature": 0.0, **options}
 
     @property

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import http.server
 import json
+import math
 import struct
 import sys
 import threading
@@ -231,10 +232,10 @@ class TestProjector:
 
     IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
-    def ask(self, monkeypatch, file, engine):
+    def ask(self, monkeypatch, file, engine, **options):
         monkeypatch.setitem(sys.modules, "xllamacpp", engine)
         asked = user([{"type": "text", "text": "What is this?"}, self.IMAGE])
-        return [*LocalModel(file).ask(Request([asked], ToolRegistry()))][-1].message["content"]
+        return [*LocalModel(file, **options).ask(Request([asked], ToolRegistry()))][-1].message["content"]
 
     @pytest.mark.parametrize("name", ["mmproj-tiny.gguf", "tiny.mmproj.gguf", "tiny-mmproj.gguf"])
     def test_the_engine_gets_it_and_the_images(self, tmp_path, monkeypatch, name):
@@ -249,6 +250,11 @@ class TestProjector:
         engine = Engine(("a cup", 0.0))
         self.ask(monkeypatch, write_gguf(tmp_path / "weights" / "tiny.gguf"), engine)
         assert engine.bodies[0]["messages"][0]["content"].endswith("[image/png, 3 bytes: this model cannot see it]")
+
+    @pytest.mark.parametrize("seconds", [None, math.inf])
+    def test_the_model_may_take_any_time(self, tmp_path, monkeypatch, seconds):
+        file = write_gguf(tmp_path / "weights" / "tiny.gguf")
+        assert self.ask(monkeypatch, file, Engine(("a cup", 0.0)), timeout=seconds) == "a cup"
 
     def test_one_of_another_model_is_an_error_that_names_it(self, tmp_path, monkeypatch):
         class Failing(Engine):

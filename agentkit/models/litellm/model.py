@@ -239,7 +239,8 @@ class LiteLLMModel:
 
     Args:
         name: "provider/model".
-        timeout: Seconds for the whole reply, or for each piece of a streamed one; keep-alive chunks do not count.
+        timeout: Seconds for the whole reply, or for each piece of a streamed one; keep-alive chunks do not count. None
+            for no limit.
         strict: Use OpenAI's strict mode, which makes the model obey the tools' schemas.
         cache: Prompt caching of Claude, which caches only what is marked: "auto" marks the instruction and the ends of
             this and earlier requests for five minutes, "1h" for an hour at a higher price, "off" marks nothing. Other
@@ -259,7 +260,7 @@ class LiteLLMModel:
         name: str,
         /,
         *,
-        timeout: float = 120.0,
+        timeout: float | None = 120.0,
         strict: bool = False,
         cache: PromptCache | Mapping[str, Any] = "auto",
         max_reply_bytes: int = MAX_REPLY_BYTES,
@@ -273,7 +274,7 @@ class LiteLLMModel:
         check_body(options)
         self._name = name
         self._cache: PromptCache = cache
-        self._timeout = timeout
+        self._timeout = math.inf if timeout is None else timeout
         self._max_reply_bytes = max_reply_bytes
         self._tools = PreparedTools(strict=strict)
         self._options = MaskedDict(options)

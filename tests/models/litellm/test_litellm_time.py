@@ -53,6 +53,11 @@ def test_a_reply_comes_in_time_or_not_at_all(
     assert seconds >= LIMIT * 0.9
 
 
+def test_a_model_without_a_timeout_answers(provider: Provider, play: Play, stream: bool) -> None:
+    with ModelServer("hello") as server:
+        assert play(provider.at(server, timeout=None), HI, stream=stream)[1].message["content"] == "hello"
+
+
 def test_signs_of_life_are_not_pieces_of_a_reply(provider: Provider, play: Play) -> None:
     with SlowServer(keeps_alive) as server:
         error, _ = failure(play, provider.at(server, timeout=LIMIT), stream=True)
