@@ -232,7 +232,7 @@ def convert_error(
         links = [found]
     whole = "\n".join([*map(str, links), *_iter_bodies(links)])
     kind, transient = _classify(links, whole, begun)
-    status = _find_status(links)
+    status = None if _is_unsent(links, begun) else _find_status(links)  # litellm's own errors have invented ones
     if _find_headers(links) is None and _UNSENDABLE.search(whole):
         kind = "authentication"
         transient = False
@@ -289,7 +289,7 @@ def _classify(links: list[BaseException], text: str, begun: bool) -> tuple[Model
         return "connection", not _LASTING.search(text)
     if "JSONDecodeError" in names or _UNREADABLE_REPLY.search(text):
         return "server", True
-    if not begun and _find_headers(links) is None and not any(map(_is_error_in_reply, links)):
+    if _is_unsent(links, begun):
         return _classify_unsent(text, names), False
     if status is None or status >= 500 or status < 300:
         return _KIND_BY_STATUS.get(status or 0, "server"), True
@@ -313,6 +313,11 @@ def _classify_unsent(text: str, names: set[str]) -> ModelErrorKind:
     if "AuthenticationError" in names or _MISSING_KEY.search(text):
         return "authentication"
     return "bad_request" if "BadRequestError" in names else "internal"
+
+
+def _is_unsent(links: list[BaseException], begun: bool) -> bool:
+    """Return whether no response arrived."""
+    return not begun and _find_headers(links) is None and not any(map(_is_error_in_reply, links))
 
 
 def _find_status(links: list[BaseException]) -> int | None:
@@ -403,6 +408,8 @@ def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind, st
     """Return what to do about the failure, as a further sentence; "" if unknown."""
     if kind == "bad_request" and "image_url" in find_refused_parts(text):
         return ". The model takes no images: remove them, or choose a model with vision."
+    if "No module named 'vllm'" in text:
+        return '. This runs vLLM in the process. For a server of vLLM write "hosted_vllm/..." and api_base=.'
     address = next(filter(None, map(_find_address, links)), "its address")
     proxy = _find_proxy(address)
     place = f"{proxy} for {address}" if proxy else address

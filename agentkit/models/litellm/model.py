@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from ...core.errors import DefinitionError, ModelError
+from ...core.errors import DefinitionError, ModelError, suggest
 from ...core.masking import MaskedDict, mask
 from ...core.messages import text_of
 from ...core.parts import parts_of
@@ -57,6 +57,15 @@ _MODEL_NAMES = (
     'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
     '"ollama_chat/phi4", or "offline" for the embedded one'
 )
+_PROVIDER_TERMS = {
+    **dict.fromkeys(("google", "google-gla", "google_ai_studio"), "Did you mean 'gemini'?"),
+    **dict.fromkeys(("google-vertex", "vertex", "vertexai"), "Did you mean 'vertex_ai'?"),
+    **dict.fromkeys(("llamacpp", "llama_cpp", "llama.cpp"), "Did you mean 'openai', with api_base=...?"),
+    "claude": "Did you mean 'anthropic'?",
+    "grok": "Did you mean 'xai'?",
+}
+"""Names of providers that litellm has other ones for."""
+_MIN_PROVIDER_LIKENESS = 0.75
 _TEMPLATE_PROVIDERS = {"openai", "hosted_vllm", "vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"}
 """Routes to servers in OpenAI's form, which may render a model's chat template."""
 _CACHING_PROVIDERS = {"openai", "azure", "deepseek", "gemini", "xai"}
@@ -87,8 +96,7 @@ def find_route(litellm: Any, name: str, options: Mapping[str, Any], *, is_cached
             full, custom_llm_provider=options.get("custom_llm_provider"), api_base=options.get("api_base")
         )
     except Exception as error:
-        text = f"{name!r} names no provider that litellm knows; {_MODEL_NAMES}"
-        raise ModelError(text, kind="not_found") from error
+        raise _explain_name(litellm, name, error) from error
     _check_key(litellm, full, options)
     _check_address(litellm, name, provider, options, address)
     is_own = renders_template(litellm, provider, options)
@@ -96,6 +104,19 @@ def find_route(litellm: Any, name: str, options: Mapping[str, Any], *, is_cached
     prices = find_prices(litellm, provider, known, options, is_own=is_own, is_cached_long=is_cached_long)
     flags = find_flags(litellm.model_cost, provider, known, options.get("model_info"))
     return Route(full, provider, model, prices, flags)
+
+
+def _explain_name(litellm: Any, name: str, error: Exception) -> ModelError:
+    """Return the error for a name that litellm cannot resolve, with the provider that may be meant."""
+    prefix = re.split("[/:]", name, maxsplit=1)[0]
+    meant = prefix.strip().lower()
+    providers = [str(getattr(provider, "value", provider)) for provider in litellm.provider_list]
+    if prefix in providers and name.startswith(f"{prefix}/"):  # its login failed, or its models have another form
+        return convert_error(error, model=name)
+    known = providers if prefix != name else ["offline"]
+    hint = suggest(meant, known, _PROVIDER_TERMS, likeness=_MIN_PROVIDER_LIKENESS)
+    text = f"{name!r} names no provider that litellm knows; {_MODEL_NAMES}"
+    return ModelError(f"{text}. {hint}" if hint else text, kind="not_found")
 
 
 def renders_template(litellm: Any, provider: str, options: Mapping[str, Any]) -> bool:

@@ -399,6 +399,35 @@ def test_the_error_of_an_unknown_model_explains_how_models_are_named(name: str, 
     assert "groq/llama-3.1-8b-instant" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("opnai/gpt-4o", "openai"),
+        ("OpenAI/gpt-4o", "openai"),
+        (" openai/gpt-4o", "openai"),
+        ("openai:gpt-4o", "openai"),
+        ("google/gemini-2.5-flash", "gemini"),
+        ("lmstudio/x", "lm_studio"),
+        ("Offline", "offline"),
+    ],
+)
+def test_the_error_of_a_misspelt_provider_names_the_one_that_may_be_meant(name: str, meant: str, play: Play) -> None:
+    error = failure(play, LiteLLMModel(name))
+    assert (error.kind, error.transient) == ("not_found", False)
+    assert str(error).endswith(f". Did you mean {meant!r}?")
+
+
+def test_a_name_of_a_known_provider_in_another_form_has_the_error_of_that_form(play: Play) -> None:
+    error = failure(play, LiteLLMModel("ragflow/mine"))
+    assert "Invalid RAGFlow model format: ragflow/mine" in str(error)
+    assert (error.kind, error.transient, error.status) == ("bad_request", False, None)
+
+
+def test_the_name_of_a_model_of_a_vllm_server_is_explained(play: Play) -> None:
+    error = failure(play, LiteLLMModel("vllm/mine", api_base="http://127.0.0.1:1/v1"))
+    assert 'For a server of vLLM write "hosted_vllm/..."' in str(error)
+
+
 @pytest.mark.parametrize("status", [401, 400, 500])
 def test_the_key_is_nowhere_in_the_error(provider: Provider, play: Play, stream: bool, status: int) -> None:
     with ModelServer({"status": status, "message": f"Incorrect API key provided: {KEY}."}) as server:
