@@ -79,8 +79,15 @@ llama.cpp sends it with status 500, but no retry can succeed.
 """
 _TEXT_OR_IMAGE = re.compile("expected to be either text or image_url type")
 """OpenAI, of a message with a document or audio."""
-_REFUSED_ROLES = re.compile(r"roles must alternate", re.IGNORECASE)
-"""A refusal of a chat template, which llama.cpp and others send with status 500."""
+_REFUSED_REQUEST = re.compile(r"roles must alternate|tools param requires --jinja", re.IGNORECASE)
+"""Refusals of a chat template, and of tools without one, which llama.cpp and others send with status 500."""
+_BAD_KEY = re.compile(r"""["']reason["']:\s*["']API_KEY_INVALID["']""")
+"""Gemini, of an unknown key, with status 400."""
+_NO_PATH = re.compile(
+    r"""["']detail["']:\s*["'](?:Not Found|Method Not Allowed)["']|404 page not found|["']File Not Found["']"""
+    r"|Unexpected endpoint or method"
+)
+"""Servers without the path of the request: vLLM and others on FastAPI, Ollama, llama.cpp, LM Studio (status 200)."""
 _FILTERED = re.compile(
     r"""["']code["']:\s*["'](?:content_filter|(?:image_)?content_policy_violation)["']"""
     r"|blocked by content filtering policy"
@@ -275,7 +282,7 @@ def _classify(links: list[BaseException], text: str, begun: bool) -> tuple[Model
         return "context", False
     if "ReplyTooLarge" in names:
         return "server", False
-    if find_refused_parts(headlines) or _REFUSED_ROLES.search(headlines) or REFUSED_INSTRUCTION.search(headlines):
+    if find_refused_parts(headlines) or _REFUSED_REQUEST.search(headlines) or REFUSED_INSTRUCTION.search(headlines):
         return "bad_request", False
     if _FAILED_CALL.search(text):
         return "server", True
@@ -287,6 +294,12 @@ def _classify(links: list[BaseException], text: str, begun: bool) -> tuple[Model
         return "authentication" if refused == 407 else "connection", refused >= 500
     if names & _TRANSPORT_CLASSES or _CUT_STREAM.search(headlines):
         return "connection", not _LASTING.search(text)
+    if _BAD_KEY.search(text):
+        return "authentication", False
+    if _NO_PATH.search(text) and (status or 404) in (200, 404, 405):
+        return "not_found", False
+    if "JSONDecodeError" in names and _is_unsent(links, begun) and _MISSING_KEY.search(text):
+        return "authentication", False  # a file of credentials of Vertex AI
     if "JSONDecodeError" in names or _UNREADABLE_REPLY.search(text):
         return "server", True
     if _is_unsent(links, begun):
@@ -408,6 +421,9 @@ def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind, st
     """Return what to do about the failure, as a further sentence; "" if unknown."""
     if kind == "bad_request" and "image_url" in find_refused_parts(text):
         return ". The model takes no images: remove them, or choose a model with vision."
+    if kind == "not_found" and _NO_PATH.search(text):
+        usual = "That of a server in OpenAI's form ends in /v1, that of Ollama in its port."
+        return f". The server has no such path: is api_base right? {usual}"
     if "No module named 'vllm'" in text:
         return '. This runs vLLM in the process. For a server of vLLM write "hosted_vllm/..." and api_base=.'
     address = next(filter(None, map(_find_address, links)), "its address")

@@ -1,6 +1,7 @@
 """What real servers do beside the providers: refuse connections or images, sit behind a proxy, lack a scheme."""
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,6 +178,61 @@ def test_the_address_of_a_server_may_stand_in_the_environment(
     with ModelServer("hello", strict=False) as server:  # the route to a proxy sends a key of litellm's own
         monkeypatch.setenv(variable, server.api_base("openai"))
         assert play(LiteLLMModel(name), HI)[1].message["content"] == "hello"
+
+
+NO_PATH = [
+    ("hosted_vllm/m", 404, {"detail": "Not Found"}),
+    ("hosted_vllm/m", 405, {"detail": "Method Not Allowed"}),
+    ("ollama_chat/m", 404, "404 page not found"),
+    ("openai/m", 404, {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}}),
+    ("lm_studio/m", 200, {"error": "Unexpected endpoint or method. (POST /chat/completions)"}),
+]
+
+
+@pytest.mark.parametrize(("name", "status", "body"), NO_PATH)
+def test_a_server_without_the_path_of_the_request_asks_whether_the_address_is_right(
+    name: str, status: int, body: Any, play: Play, stream: bool
+) -> None:
+    with ModelServer({"status": status, "body": body}) as server:
+        with pytest.raises(ModelError, match="The server has no such path: is api_base right") as caught:
+            play(LiteLLMModel(name, api_base=server.api_base("openai"), api_key="k"), HI, stream=stream)
+        assert len(server.requests) == 1
+    assert (caught.value.kind, caught.value.transient) == ("not_found", False)
+
+
+def test_an_unknown_model_of_a_server_is_no_fault_of_the_address(play: Play, stream: bool) -> None:
+    body = {"object": "error", "message": "The model `m` does not exist.", "type": "NotFoundError", "code": 404}
+    with ModelServer({"status": 404, "body": body}) as server, pytest.raises(ModelError) as caught:
+        play(Provider("openai").at(server), HI, stream=stream)
+    assert str(caught.value).endswith("The model `m` does not exist. (HTTP 404)")
+
+
+def test_tools_that_llama_cpp_takes_with_an_option_alone_are_refused_for_good(play: Play, stream: bool) -> None:
+    body = {"error": {"code": 500, "message": "tools param requires --jinja flag", "type": "server_error"}}
+    with ModelServer({"status": 500, "body": body}) as server, pytest.raises(ModelError, match="--jinja") as caught:
+        play(Provider("openai").at(server), HI, stream=stream)
+    assert (caught.value.kind, caught.value.transient) == ("bad_request", False)
+
+
+def test_an_unknown_key_of_gemini_is_one_of_authentication(play: Play, stream: bool) -> None:
+    reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+    body = {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": [reason]}}
+    with ModelServer({"status": 400, "body": body}) as server, pytest.raises(ModelError) as caught:
+        play(Provider("gemini").at(server), HI, stream=stream)
+    assert (caught.value.kind, caught.value.transient, caught.value.status) == ("authentication", False, 400)
+
+
+@pytest.mark.parametrize("content", [None, "not JSON"])
+def test_a_file_of_credentials_of_vertex_that_cannot_be_read_is_refused_for_good(
+    content: str | None, play: Play, stream: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "account.json"
+    if content is not None:
+        file.write_text(content)
+    model = LiteLLMModel("vertex_ai/gemini-2.5-flash", vertex_project="p", vertex_credentials=str(file))
+    with pytest.raises(ModelError, match="vertex credentials") as caught:
+        play(model, HI, stream=stream)
+    assert (caught.value.kind, caught.value.transient) == ("authentication", False)
 
 
 @pytest.mark.parametrize(
