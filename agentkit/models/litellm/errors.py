@@ -113,6 +113,8 @@ _NO_TLS = re.compile(r"\[SSL: (?:WRONG_VERSION_NUMBER|UNKNOWN_PROTOCOL|PACKET_LE
 """OpenSSL, of a server that answers without TLS."""
 _LASTING = re.compile(rf"CERTIFICATE_VERIFY_FAILED|{_NO_TLS.pattern}")
 """Faults of a connection that another attempt has too."""
+_BAD_PROXY = re.compile(r"Invalid port: |Unknown scheme for proxy URL")
+"""httpx, of the environment: the addresses of models are checked before."""
 _SSL_SETTING = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 """A part of aiohttp's errors that says nothing to a reader."""
 _TIMEOUT_CLASSES = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
@@ -424,6 +426,8 @@ def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind, st
     if kind == "not_found" and _NO_PATH.search(text):
         usual = "That of a server in OpenAI's form ends in /v1, that of Ollama in its port."
         return f". The server has no such path: is api_base right? {usual}"
+    if kind == "internal" and _BAD_PROXY.search(text):
+        return ". This stands in HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY, where an IPv6 address has no brackets."
     if "No module named 'vllm'" in text:
         return '. This runs vLLM in the process. For a server of vLLM write "hosted_vllm/..." and api_base=.'
     address = next(filter(None, map(_find_address, links)), "its address")

@@ -94,7 +94,8 @@ def load_litellm() -> Any:
         litellm.suppress_debug_info = True  # advertisements on stdout
         litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
         # Load now what the first request would load while its time is measured.
-        getattr(litellm, "module_level_client", None)
+        with suppress(Exception):  # a wrong proxy or certificate in the environment: the request raises it
+            getattr(litellm, "module_level_client", None)
         if not is_host and "LITELLM_LOG" not in os.environ:
             for name in (name for name, level in levels.items() if level == logging.NOTSET):
                 logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from agentkit.testing.server import ModelServer
 
 LOADED = """
@@ -123,3 +125,31 @@ assert not is_fastapi_http_exception(ValueError(), {400})
 def test_a_failure_loads_no_web_framework():
     with ModelServer(401, 401) as server:
         print_of(FAILURE, server.api_base("openai"))
+
+
+ASKING = """
+import sys
+from agentkit.core.errors import ModelError
+from agentkit.core.messages import user
+from agentkit.engine.model import Request
+from agentkit.models import LiteLLMModel
+from agentkit.tools.registry import ToolRegistry
+model = LiteLLMModel("openai/m", api_base=sys.argv[1], api_key="k")
+request = Request([user("hi")], ToolRegistry())
+"""
+SYNC = "\ntry: list(model.ask(request))\nexcept ModelError as error: print(error.transient, error)"
+ASYNC = """
+import asyncio
+async def ask():
+    print([piece async for piece in model.aask(request)][-1].message["content"])
+asyncio.run(ask())
+"""
+
+
+def test_a_proxy_setting_that_httpx_cannot_read_is_named_and_async_runs_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,[::1]")
+    with ModelServer("hello") as server:
+        refused = print_of(ASKING + SYNC, server.api_base("openai"))
+        assert refused.startswith("False openai/m: Invalid port: ':1]'")
+        assert "stands in HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY" in refused
+        assert print_of(ASKING + ASYNC, server.api_base("openai")) == "hello\n"
