@@ -90,7 +90,7 @@ PROXY_ANSWERS = [
 @pytest.mark.parametrize(("status", "kind", "transient", "remedy"), PROXY_ANSWERS)
 @pytest.mark.parametrize("name", ["openai/m", "anthropic/m"])
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_an_answer_of_a_proxy_is_told_from_one_of_the_server(
+def test_an_answer_of_a_proxy_is_distinguished_from_one_of_the_server(
     scheme: str,
     name: str,
     status: int,
