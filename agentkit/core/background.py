@@ -216,8 +216,16 @@ async def _forward_outcome(future: "Future[T]", coroutine: Coroutine[Any, Any, T
 _depth: contextvars.ContextVar[int] = contextvars.ContextVar("depth", default=0)
 _starting = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
+
+
+def _forget_loops() -> None:
+    global _starting
+    _starting = threading.Lock()
+    _loops.clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_loops.clear)  # a forked process has none of its parent's threads
+    os.register_at_fork(after_in_child=_forget_loops)  # a forked process has none of its parent's threads
 _unconfirmed: WeakKeyDictionary[asyncio.AbstractEventLoop, threading.Event] = WeakKeyDictionary()
 """The last cancellation of each loop; the event is set as soon as the loop has processed it."""
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
+from weakref import WeakSet
 
 CancelCallback: TypeAlias = Callable[[], object]
 T = TypeVar("T")
@@ -174,6 +175,12 @@ class FifoLock:
         """When the lock was last granted."""
         self._waiting: deque[Callable[[], object]] = deque()
         self._lock = threading.RLock()  # see `_lock`
+        _fifo_locks.add(self)
+
+    def forget_requests(self) -> None:
+        """Release the lock, and withdraw all requests."""
+        self._lock = threading.RLock()
+        self._waiting.clear()
 
     def acquire(self, granted: Callable[[], object]) -> None:
         """Request the lock; `granted` is called once, in any thread, when all earlier requests have released it."""
@@ -206,6 +213,7 @@ RUN_CANCELLATION: contextvars.ContextVar[Cancellation | None] = contextvars.Cont
 _lock = threading.RLock()  # not a plain lock: a signal handler or a finalizer in the same thread may need it, too
 _abandoned: set[Work] = set()
 _idle: deque[_Inbox] = deque()
+_fifo_locks: WeakSet[FifoLock] = WeakSet()
 
 
 def _free_thread() -> _Inbox:
@@ -235,10 +243,13 @@ def _run_worker(inbox: _Inbox) -> None:
 
 
 def _forget_threads() -> None:
-    global _lock
+    global _lock, _parsing
     _lock = threading.RLock()
+    _parsing = threading.RLock()
     _idle.clear()
     _abandoned.clear()
+    for lock in _fifo_locks:
+        lock.forget_requests()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,13 +1,15 @@
 """Which calls of a turn run at a time, in which threads, and in which order a lock is granted."""
 
 import asyncio
+import os
+import signal
 import threading
 from collections import Counter
 
 import pytest
 from hanging_tools import PATIENCE, turn
 
-from agentkit import JsonTool, ToolRegistry
+from agentkit import JsonTool, ToolRegistry, tool
 from agentkit.core.flow import drive
 from agentkit.core.threads import FifoLock
 from agentkit.events import ToolFinished, ToolStarted
@@ -97,3 +99,33 @@ def test_a_lock_is_granted_to_one_at_a_time_in_the_order_of_the_requests():
     lock.release(requests[0])
     lock.release(requests[0])
     assert granted == [0, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_the_sequential_calls_of_its_parent():
+    begun = threading.Event()
+    over = threading.Event()
+
+    @tool(sequential=True)
+    def work(place: str) -> str:
+        """Works."""
+        if place == "parent":
+            begun.set()
+            over.wait(PATIENCE)
+        return place
+
+    def values(place):
+        events = [*drive(turn(ToolRegistry(work), ("work", f'{{"place": "{place}"}}')))]
+        return [event.result.value for event in events if isinstance(event, ToolFinished)]
+
+    parent = threading.Thread(target=values, args=["parent"])
+    parent.start()
+    begun.wait(PATIENCE)
+    if not (child := os.fork()):
+        signal.alarm(10)
+        os._exit(0 if values("child") == ["child"] else 1)
+    status = os.waitpid(child, 0)[1]
+    over.set()
+    parent.join()
+    assert status == 0
