@@ -200,6 +200,7 @@ class _TaskStopper:
     def __init__(self, cancellation: Cancellation) -> None:
         self._cancellation = cancellation
         self._task: asyncio.Task[Any] | None = None
+        self._has_cancelled = False
         self._loop = asyncio.get_running_loop()
         cancellation.add_callback(self._request)
 
@@ -213,7 +214,8 @@ class _TaskStopper:
         try:
             return await anext(steps)
         except asyncio.CancelledError:
-            if self._cancellation.is_set and task is not None and task.uncancel() <= cancelling:
+            others = task.cancelling() - self._has_cancelled - cancelling if task else 0
+            if self._cancellation.is_set and not others:
                 raise RunStopped(self._cancellation.reason) from None
             raise
         except Exception as error:
@@ -221,6 +223,9 @@ class _TaskStopper:
                 raise RunStopped(self._cancellation.reason) from error
             raise
         finally:
+            if self._has_cancelled and task is not None:
+                task.uncancel()
+            self._has_cancelled = False
             self._task = None
             RUN_CANCELLATION.reset(token)
 
@@ -230,7 +235,7 @@ class _TaskStopper:
 
     def _cancel(self) -> None:
         if self._task is not None:
-            self._task.cancel()
+            self._has_cancelled = self._task.cancel()
 
 
 def finish_run(spec: AgentSpec, request: RunRequest, query: UserQuery | None = None) -> Result[Any]:

@@ -168,16 +168,20 @@ def test_without_a_run_and_a_second_time_it_does_nothing(world):
     assert world.run(agent, "go").answer == "second"
 
 
-def test_a_cancelled_task_stays_cancelled(tools):
+@pytest.mark.parametrize("is_stopped_first", [True, False])
+def test_a_cancelled_task_stays_cancelled(tools, is_stopped_first):
     agent = JsonAgent(tools.wait, model=ScriptedModel(call("wait")))
 
     async def main():
         task = asyncio.create_task(agent.arun("go"))
         await asyncio.sleep(0.1)
+        if is_stopped_first:
+            agent.stop("as well")
         task.cancel()
         agent.stop("as well")
-        with pytest.raises((asyncio.CancelledError, RunStopped)):
+        with pytest.raises(asyncio.CancelledError):
             await task
+        assert task.cancelling() == 1
         await asyncio.sleep(0)  # the task of the test itself was not cancelled
 
     asyncio.run(main())
