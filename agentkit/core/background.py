@@ -13,7 +13,7 @@ import itertools
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -77,18 +77,18 @@ def run_coroutine(
     with on_cancel(cancel):
         try:
             while not ended.done():
-                with suppress(TimeoutError):  # a TimeoutError of the coroutine itself is raised below
-                    ended.result(poll_seconds)
-            return ended.result()
-        except KeyboardInterrupt:
+                wait([ended], poll_seconds)
+        except BaseException:  # a signal handler raised it
             cancel()
             raise
+        return ended.result()
 
 
 def iterate_blocking(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
     """Yield the items of an async generator from blocking code; all of it runs on one background event loop.
 
-    Closing the iteration closes the generator and waits for that, except after an interrupt.
+    Closing the iteration closes the generator and waits for that.  What a signal handler raises while an item is awaited
+    cancels the generator.
     """
     context = contextvars.copy_context()
     end = object()
@@ -98,14 +98,12 @@ def iterate_blocking(items: AsyncGenerator[T, None]) -> Generator[T, None, None]
     async def advance() -> Any:
         return await anext(items, end)
 
-    try:
-        while (item := context.run(run_coroutine, advance(), loop)) is not end:
+    while (item := context.run(run_coroutine, advance(), loop)) is not end:
+        try:
             yield item
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        context.run(run_coroutine, items.aclose(), loop)
-        raise
+        except BaseException:
+            context.run(run_coroutine, items.aclose(), loop)
+            raise
 
 
 def start_coroutine(

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import re
+import signal
 import sys
 import threading
 import time
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from children import interrupted
-from waiting import HANGS
+from waiting import HANGS, wait_until
 
 from agentkit import JsonAgent, ModelError, RunContext, RunError
 from agentkit.core.context import Progress
@@ -274,6 +275,37 @@ def test_a_real_interrupt_stops_blocking_runs_at_once():
         "list(JsonAgent(add, model=Slow()).imap(['a'] * 100, concurrency=3))",
     ):
         assert interrupted(code.replace("METHOD", method), after="asked", times=3) == "asked\n" * 3 + "stopped\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals reach no single thread here")
+@pytest.mark.parametrize("error", [TimeoutError, SystemExit])
+@pytest.mark.parametrize("method", ["map", "imap"])
+def test_what_a_signal_handler_raises_is_raised_and_stops_the_runs(method, error):
+    ended = []
+
+    class Slow:
+        name = "slow"
+        ask = None
+
+        async def aask(self, request):
+            main = threading.main_thread().ident
+            while sys._current_frames()[main].f_code.co_name != "wait":
+                await asyncio.sleep(0.001)
+            signal.pthread_kill(main, signal.SIGUSR1)
+            await asyncio.sleep(HANGS)
+            yield
+
+    def handle(*_):
+        raise error("the host's own")
+
+    agent = JsonAgent(add, model=Slow(), listeners=[lambda event: ended.append(getattr(event, "outcome", None))])
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(error, match="the host's own"):
+            list(getattr(agent, method)(["a"]))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    wait_until(lambda: "cancelled" in ended)
 
 
 @pytest.mark.parametrize(
