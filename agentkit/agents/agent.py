@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, NoReturn, Unpack, cast
 
 from typing_extensions import TypeVar
 
+from ..core.background import close_at_exit
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, InnerPaused, ModelError, Paused, RunError, ToolError, explain_attributes
 from ..core.flow import Event, Listener, Policy
@@ -321,7 +322,8 @@ class JsonAgent(Generic[T]):
     def stream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Generator[Event, None, None]:
         """Answer `query` and yield the events as they happen; `RunFinished` with the result is the last one."""
         request = make_request(self, how, stream=True)
-        return EventStream(stream_run(self.spec, request, read_user_query(query, how.get("label"))))
+        events = stream_run(self.spec, request, read_user_query(query, how.get("label")))
+        return EventStream(close_at_exit(events))
 
     def astream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> AsyncGenerator[Event, None]:
         """Do `stream` on the running event loop."""
@@ -370,7 +372,7 @@ class JsonAgent(Generic[T]):
 
     def imap(self, queries: Iterable[Query], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
         """Do `map` one by one: yield the index of each query with its outcome, as soon as it is there."""
-        return batch.iterate_outcomes_blocking(self, queries, concurrency)
+        return close_at_exit(batch.iterate_outcomes_blocking(self, queries, concurrency))
 
     def aimap(self, queries: Queries, *, concurrency: int = 8) -> AsyncGenerator[tuple[int, Outcome[T]], None]:
         """Do `imap` on the running event loop."""

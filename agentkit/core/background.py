@@ -6,6 +6,7 @@ that a cancelled coroutine blocks is replaced by a new one.
 """
 
 import asyncio
+import atexit
 import contextvars
 import inspect
 import io
@@ -17,7 +18,7 @@ from concurrent.futures import Future, wait
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from .errors import RunError
 from .flow import Done, Event
@@ -87,8 +88,8 @@ def run_coroutine(
 def iterate_blocking(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
     """Yield the items of an async generator from blocking code; all of it runs on one background event loop.
 
-    Closing the iteration closes the generator and waits for that.  What a signal handler raises while an item is awaited
-    cancels the generator.
+    Closing the iteration closes the generator and waits for that.  What a signal handler raises during the wait for an
+    item cancels the generator.
     """
     context = contextvars.copy_context()
     end = object()
@@ -104,6 +105,27 @@ def iterate_blocking(items: AsyncGenerator[T, None]) -> Generator[T, None, None]
         except BaseException:
             context.run(run_coroutine, items.aclose(), loop)
             raise
+
+
+_left: WeakSet[Generator[Any, None, Any]] = WeakSet()
+
+
+def close_at_exit(events: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Return `events`, which are closed at the exit of the interpreter if they were left half-way.
+
+    Later its threads stand still, and a generator that is closed then would wait for them without end.
+    """
+    if not _left:
+        atexit.unregister(_close_left)  # the last one to register is called first, before what closes the journals
+        atexit.register(_close_left)
+    _left.add(events)
+    return events
+
+
+def _close_left() -> None:
+    for events in [*_left]:
+        with suppress(ValueError):  # a daemon thread is running it
+            events.close()
 
 
 def start_coroutine(
@@ -220,6 +242,7 @@ def _forget_loops() -> None:
     global _starting
     _starting = threading.Lock()
     _loops.clear()
+    _left.clear()
 
 
 if hasattr(os, "register_at_fork"):

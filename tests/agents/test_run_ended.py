@@ -1,6 +1,8 @@
 """Every run that starts has one id and one end, the last event that its listeners get."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from contextlib import aclosing, closing, suppress
 
@@ -246,3 +248,19 @@ def test_a_stuck_run_names_the_last_failed_call(world):
     with pytest.raises(LimitExceeded, match=r"Last error: add: ValidationError: "):
         world.run(agent, "Go")
     assert "add: ValidationError" in end_of(seen).notice
+
+
+@pytest.mark.parametrize("begin", ["agent.stream('q')", "agent.imap(['q', 'q', 'q'], concurrency=1)"])
+def test_a_stream_that_was_left_half_way_ends_with_the_program(tmp_path, begin):
+    code = (
+        "import sys\nfrom agentkit import JsonAgent\nfrom agentkit.testing import ScriptedModel, answer\n"
+        "def add(a: int) -> int:\n    'Adds.'\n    return a\n"
+        "show = lambda event: print(event.outcome) if type(event).__name__ == 'RunEnded' else None\n"
+        "model = ScriptedModel([answer('a')] * 3)\n"
+        "agent = JsonAgent(add, memory=False, model=model, journal=sys.argv[1], listeners=[show])\n"
+        f"left = {begin}\nnext(left)\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "runs.db")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.stderr == ""
+    assert done.stdout.split()[0] == ("cancelled" if "stream" in begin else "answer")
