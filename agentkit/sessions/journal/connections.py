@@ -73,9 +73,8 @@ def close_store(store: Store, *, may_rest: bool = False) -> None:
         if store in _open.values():
             if store.is_server:
                 return
-            if may_rest and store.can_rest():
+            if may_rest and store.can_rest() and _start_closer():
                 _idle[store] = time.monotonic()
-                _start_closer()
                 unused = [*_idle][:-MAX_IDLE_FILES]
         _forget(unused)
     for store in unused:
@@ -89,11 +88,17 @@ def _forget(unused: Collection[SharedStore]) -> None:
         del _open[key]
 
 
-def _start_closer() -> None:
+def _start_closer() -> bool:
+    """Start the thread that closes files, unless it runs; return False if the exit of the interpreter allows none."""
     global _closer
     if _closer is None:
-        _closer = threading.Thread(target=_close_idle, name="agentkit journals", daemon=True)
-        _closer.start()
+        closer = threading.Thread(target=_close_idle, name="agentkit journals", daemon=True)
+        try:
+            closer.start()
+        except RuntimeError:
+            return False
+        _closer = closer
+    return True
 
 
 def _close_idle() -> None:
