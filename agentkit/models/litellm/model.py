@@ -70,6 +70,8 @@ _TEMPLATE_PROVIDERS = {"openai", "hosted_vllm", "vllm", "lm_studio", "llamafile"
 """Routes to servers in OpenAI's form, which may render a model's chat template."""
 _CACHING_PROVIDERS = {"openai", "azure", "deepseek", "gemini", "xai"}
 """Providers whose models cache prompts by themselves, where litellm's table says that they do."""
+_CHAT_ROUTES = {"ollama": "ollama_chat", "ai21": "ai21_chat"}
+"""The routes of chats, in place of those of completions: Ollama's has no tools, and that of AI21 asks OpenAI."""
 _UNREADABLE_STREAMS = {"cohere", "cohere_chat"}
 """Providers whose streams litellm cannot read: its reader fails at the first line.  Their replies come whole."""
 _OWN_SERVERS = {
@@ -90,7 +92,8 @@ _OWN_HOSTS = ("openai.com", "azure.com")
 
 def find_route(litellm: Any, name: str, options: Mapping[str, Any], *, is_cached_long: bool = False) -> Route:
     """Return the route; raise `ModelError` for an unknown provider, a missing key or an address without a scheme."""
-    full = "ollama_chat/" + name[7:] if name.startswith("ollama/") else name
+    prefix, _, rest = name.partition("/")
+    full = f"{_CHAT_ROUTES[prefix]}/{rest}" if rest and prefix in _CHAT_ROUTES else name
     try:
         model, provider, _, address = litellm.get_llm_provider(
             full, custom_llm_provider=options.get("custom_llm_provider"), api_base=options.get("api_base")

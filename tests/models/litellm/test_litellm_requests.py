@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import respx
 from provider_rules import prepare_messages
 from wire_providers import KEY, MODELS, Play, Provider
 
-from agentkit.core.errors import DefinitionError
+from agentkit.core.errors import DefinitionError, ModelError
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Request
 from agentkit.models.litellm.model import LiteLLMModel
@@ -279,6 +280,15 @@ def test_ollama_is_always_asked_through_its_chat_interface(play: Play) -> None:
         play(model, [user("hi")])
         assert server.requests[0].path == "/api/chat"
     assert model.name == "ollama/llama3.1"
+
+
+def test_a_model_of_ai21_is_not_asked_of_openai(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with pytest.raises(ModelError, match=r"api\.ai21\.com:443 was not found"):
+        play(LiteLLMModel("ai21/jamba-mini", api_key=KEY), [user("hi")])
 
 
 @pytest.mark.parametrize(
