@@ -182,6 +182,9 @@ READERS = {
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
     "tools.arguments.json_text: incomplete": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
     "tools.arguments.fixes": lambda text: TOOLS["weather"].call_with_raw_arguments(json.dumps({"city": 1, "days": text})),
+    "tools.arguments.fixes: keys": lambda text: TOOLS["weather"].call_with_raw_arguments(
+        {f"{text[place]}{place}": 1 for place in range(0, len(text), 10)}
+    ),
     "tools.arguments.fixes: names": lambda text: TOOLS.bind(ToolCall("1", text, "{}")),
     "tools.lint": read_described,
     "tools.results.jsonable": render_result,

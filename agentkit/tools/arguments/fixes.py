@@ -5,6 +5,7 @@ A repair is at the place of a validation error, or of the shape of the whole obj
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -141,13 +142,15 @@ def _fix_keys(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSche
 def _iter_renamings(holder: dict[str, Any], nodes: Nodes) -> Iterator[tuple[str, str]]:
     if any(node.get("patternProperties") or node.get("additionalProperties") for node in nodes):
         return  # every key is allowed
-    declared = list_properties(nodes)
+    declared: dict[str, list[str]] = {}
+    for name in list_properties(nodes):
+        declared.setdefault(_normalize_name(name), []).append(name)
+    spellings = Counter(map(_normalize_name, holder))
     for key in holder:
-        if key not in declared:
-            fitting = [name for name in declared if is_same_name(name, key)]
-            rivals = [other for other in holder if is_same_name(other, key)]
-            if len(fitting) == len(rivals) == 1:
-                yield key, fitting[0]
+        spelling = _normalize_name(key)
+        fitting = declared.get(spelling, [])
+        if spelling and len(fitting) == spellings[spelling] == 1 and key not in fitting:
+            yield key, fitting[0]
 
 
 def is_same_name(one: str, other: str) -> bool:
