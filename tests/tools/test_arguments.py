@@ -363,6 +363,30 @@ def test_several_mistakes_are_reported_at_once_with_received_wanted_and_an_examp
     )
 
 
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def price(amounts: dict[Colour, str], counts: dict[int, str] | None = None) -> None:
+    """Sets prices."""
+
+
+PRICE = JsonTool.from_schema(
+    name="price", description="Sets prices.", parameters=JsonTool(price).parameters, call=print
+)
+
+
+@pytest.mark.parametrize("tool", [JsonTool(price), PRICE], ids=["function", "schema"])
+def test_an_invalid_key_of_a_mapping_is_named_as_the_key(tool):
+    error = tool.call_with_raw_arguments('{"amounts": {"Red": "blue"}}')
+    assert error.message.startswith('amounts: the key "Red": ')
+    assert "'red'" in error.message and "got" not in error.message
+    if tool is not PRICE:
+        error = tool.call_with_raw_arguments('{"amounts": {}, "counts": {"x": "1"}}')
+        assert error.message.startswith('counts: the key "x": input should be a valid integer')
+
+
 def test_however_much_is_wrong_the_text_stays_short():
     wide = JsonTool.from_schema(
         name="wide",

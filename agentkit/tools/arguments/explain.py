@@ -255,6 +255,9 @@ def _format_line(
         return f"{name}: missing, it is required" + (f", {schema}" if schema else "")
     messages = dict.fromkeys(finding.message for finding in found if (finding.path, finding.kind) == place)
     reason = truncate(" or ".join(message[:1].lower() + message[1:] for message in messages), _MAX_REASON_CHARS)
+    if kind == "key":
+        holder = truncate_masked(".".join(map(str, path[:-1])), 60)
+        return f"{holder}: the key {format_value(path[-1], width)}: {reason}"
     received = f"(got {format_value(find_value(given, path), width)})"
     return f"{name or 'the arguments'}: {reason} {received}" + (f", {schema}" if schema else "")
 

@@ -16,17 +16,21 @@ from .json_text import InvalidJson, ValuePath
 STRICT_TYPES = frozenset({"int_type", "float_type", "bool_type"})
 """pydantic's errors for a text where a strict type stands; other types report that the text cannot be parsed."""
 
+KEY_STEP = "[key]"
+"""The step behind a key in the location of an error that is about the key and not about its value."""
+
 
 @frozen
 class ArgumentProblem:
-    """One problem of the arguments: an invalid value, a missing key or an unknown key.
+    """One problem of the arguments: an invalid value, a missing key, an unknown key or an invalid key of a mapping.
 
-    For a missing key, `path` ends with that key. `message` is the validator's, empty for a missing or an unknown key.
+    For a problem of a key, `path` ends with that key. `message` is the validator's, empty for a missing or an unknown
+    key.
     `is_strict` is set where the type converts no text: `StrictInt`, for example.
     """
 
     path: ValuePath
-    kind: Literal["value", "missing", "unknown"]
+    kind: Literal["value", "missing", "unknown", "key"]
     message: str = ""
     is_strict: bool = False
 
@@ -62,6 +66,8 @@ def _make_problem(detail: ErrorDetails, given: Any, parameters: JsonSchema) -> A
         return ArgumentProblem((*path, last), "missing")
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
         return ArgumentProblem(path, "unknown")
+    if KEY_STEP in detail["loc"] and KEY_STEP not in path:
+        return ArgumentProblem(path, "key", message)
     if kind == "enum":
         message = _name_options(detail, find_schemas(parameters, path)) or message
     discriminator = str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
@@ -109,18 +115,18 @@ def _iter_schema_problems(given: Any, parameters: JsonSchema) -> Iterator[Argume
 
     try:
         for error in SafeValidator(parameters).iter_errors(given):
-            yield from _iter_problems(error)
+            yield from _iter_problems(error, given)
     except TooManyReferences as error:
         yield ArgumentProblem((), "value", str(error))
 
 
-def _iter_problems(error: Any) -> Iterator[ArgumentProblem]:
-    """Yield the problems of a `jsonschema.ValidationError`."""
+def _iter_problems(error: Any, whole: Any) -> Iterator[ArgumentProblem]:
+    """Yield the problems of a `jsonschema.ValidationError` about the arguments `whole`."""
     path = tuple(error.absolute_path)
     given = error.instance
     wanted = error.validator_value
     if error.context:
-        yield from (problem for inner in error.context for problem in _iter_problems(inner))
+        yield from (problem for inner in error.context for problem in _iter_problems(inner, whole))
     elif error.validator == "required" and isinstance(given, dict):
         yield from (ArgumentProblem((*path, key), "missing") for key in wanted if key not in given)
     elif error.validator == "additionalProperties" and isinstance(given, dict) and wanted is False:
@@ -128,7 +134,10 @@ def _iter_problems(error: Any) -> Iterator[ArgumentProblem]:
         yield from (ArgumentProblem((*path, key), "unknown") for key in given if key not in declared)
     else:
         message = error.message.removeprefix(repr(given)).strip()  # the message repeats the value at any length
-        yield ArgumentProblem(path, "value", message or error.message)
+        if isinstance(given, str) and isinstance(find_value(whole, path), dict):  # what `propertyNames` refuses
+            yield ArgumentProblem((*path, given), "key", message or error.message)
+        else:
+            yield ArgumentProblem(path, "value", message or error.message)
 
 
 def find_schemas(root: JsonSchema, path: ValuePath) -> Nodes:
