@@ -266,9 +266,8 @@ class FunctionSchema:
         self._shown, self._adapter, schema = build_twin(function, shown, self.omitted)
         self._raw, self._read_names = take_names(schema)
         self._extra = choose_extra_keys({**self._raw, "additionalProperties": False})
-        validate_json = self._adapter.validator.validate_json  # without its wrapper, because every call uses it
+        validate_json = text_validator(self._adapter, self._read_names)
         self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
-        self._validate_json = text_validator(self._validate_json, self._read_names)
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL})
@@ -388,17 +387,21 @@ def name_values(data: Any, read_names: ReadNames) -> Any:
     return data if read_names is None else read_names(data)
 
 
-def text_validator(validate_json: Callable[..., Any], read_names: ReadNames) -> Callable[..., Any]:
+def text_validator(adapter: "TypeAdapter[Any]", read_names: ReadNames) -> Callable[..., Any]:
     """Return a function that validates JSON text, which may have the names that a schema offers for values."""
     if read_names is None:
-        return validate_json
+        return adapter.validator.validate_json  # without its wrapper, because every call uses it
 
     def validate(text: str, **how: Any) -> Any:
         try:
-            given = from_json(text)
+            given = read_names(from_json(text))
         except ValueError:
-            return validate_json(text, **how)  # which raises its own error
-        return validate_json(json.dumps(read_names(given)), **how)
+            return adapter.validate_json(text, **how)  # which raises its own error
+        try:
+            named = json.dumps(given)
+        except TypeError:  # JSON cannot hold a member
+            return adapter.validate_python(given, **how)
+        return adapter.validate_json(named, **how)
 
     return validate
 

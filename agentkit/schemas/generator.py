@@ -30,7 +30,7 @@ from .annotations import (
 from .walk import JsonSchema, Nodes, expand_schemas, iter_child_schemas, rebuild
 
 MEMBERS = "x-members"
-"""The mark of a schema that offers the names of an enum: their values, which pydantic reads.  See `take_names`."""
+"""The mark of a schema that offers the names of an enum: what pydantic reads in their place.  See `take_names`."""
 
 
 class _Methods(dict[str, Any]):
@@ -138,11 +138,11 @@ class PlainJsonSchema(GenerateJsonSchema):
         if not self._is_named(cls):
             return _describe_enum(cls)
         self._offers_names = True
-        return {**_show_names(cls), MEMBERS: {name: member.value for name, member in cls.__members__.items()}}
+        return {**_show_names(cls), MEMBERS: dict(cls.__members__)}
 
     def _is_named(self, cls: type[Enum]) -> bool:
         """Return whether the names stand for the members: what a model writes, not what a tool returns."""
-        return self.mode == "validation" and _is_counted(cls)
+        return self.mode == "validation" and _is_read_by_name(cls)
 
 
 def _describe_enum(cls: type[Enum], *, by_name: bool = False) -> JsonSchema:
@@ -163,9 +163,10 @@ def _show_names(cls: type[Enum]) -> JsonSchema:
 
 
 def take_names(schema: JsonSchema) -> tuple[JsonSchema, Callable[[Any], Any] | None]:
-    """Return a schema without its marks, and a function that replaces the names it offers by values; None without any.
+    """Return a schema without its marks, and a function that replaces the names it offers; None without any.
 
-    pydantic reads an enum inside of a class by its values, so the names of `auto()` are replaced before.
+    pydantic reads an enum inside of a class by its values, so the names are replaced before: by values, or by the
+    members themselves where JSON has no such value, and as keys, which JSON would make texts.
     """
     if MEMBERS not in schema:
         return schema, None
@@ -176,11 +177,14 @@ def take_names(schema: JsonSchema) -> tuple[JsonSchema, Callable[[Any], Any] | N
 def _read_names(value: Any, schemas: Iterable[Any], root: JsonSchema) -> Any:
     nodes = expand_schemas(schemas, root)
     if isinstance(value, str):
-        return _read_name(value, nodes)
+        member = _find_member(value, nodes)
+        return value if member is None else member.value if isinstance(member.value, SCALARS) else member
     if isinstance(value, list):
         return [_read_inside(inner, nodes, place, root) for place, inner in enumerate(value)]
     if isinstance(value, dict):
-        return {key: _read_inside(inner, nodes, key, root) for key, inner in value.items()}
+        keys = expand_schemas((node.get("propertyNames") for node in nodes), root)
+        members = {key: member for key in value if keys and (member := _find_member(key, keys)) is not None}
+        return {members.get(key, key): _read_inside(inner, nodes, key, root) for key, inner in value.items()}
     return value
 
 
@@ -188,12 +192,12 @@ def _read_inside(value: Any, nodes: Nodes, step: int | str, root: JsonSchema) ->
     return _read_names(value, (inner for node in nodes for inner in iter_child_schemas(node, step)), root)
 
 
-def _read_name(text: str, nodes: Nodes) -> Any:
-    """Return the value of a name, unless another alternative takes the text as it is."""
-    found = [node[MEMBERS][text] for node in nodes if text in node.get(MEMBERS, ())]
+def _find_member(text: str, nodes: Nodes) -> Enum | None:
+    """Return the member that a text names; None if another alternative takes the text as it is."""
+    found: list[Enum] = [node[MEMBERS][text] for node in nodes if text in node.get(MEMBERS, ())]
     others = [node for node in nodes if MEMBERS not in node]
     if not found or any(text in node.get("enum", [text]) for node in others if node.get("type") == "string"):
-        return text
+        return None
     return found[0]
 
 
@@ -244,9 +248,7 @@ def adapt_annotation(annotation: Any) -> Any:
     if isinstance(annotation, type):
         if is_typeddict(annotation) and sys.version_info < (3, 12):
             return _convert_typed_dict(annotation)
-        if issubclass(annotation, Enum) and (
-            _is_counted(annotation) or not all(isinstance(member.value, SCALARS) for member in annotation)
-        ):
+        if issubclass(annotation, Enum) and _is_read_by_name(annotation):
             return _read_by_name(annotation)
     origin = get_origin(annotation)
     args = get_args(annotation)
@@ -301,6 +303,10 @@ def _read_by_name(type_: type[Enum]) -> Any:
         return members[value]
 
     return Annotated[type_, BeforeValidator(read), WithJsonSchema(_show_names(type_))]
+
+
+def _is_read_by_name(type_: type[Enum]) -> bool:
+    return _is_counted(type_) or not all(isinstance(member.value, SCALARS) for member in type_)
 
 
 def _is_counted(type_: type[Enum]) -> bool:

@@ -62,7 +62,7 @@ class ModelSchema:
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(model))
             self._raw, self._read_names = take_names(self._adapter.json_schema(schema_generator=PlainJsonSchema))
-            self._validate_json = text_validator(self._adapter.validate_json, self._read_names)
+            self._validate_json = text_validator(self._adapter, self._read_names)
             self._extra = choose_extra_keys(self._raw, model)
         except UNUSABLE_TYPE_ERRORS as error:
             if name := undefined_name(model):

@@ -370,6 +370,43 @@ class TestCountedEnums:
         assert json.dumps(tool.parameters) == plain
         assert tool.output_schema["$defs"]["Shade"]["enum"] == [1, 2]  # what the result has
 
+    def test_the_keys_of_a_mapping_in_a_class_are_names_as_well(self):
+        class Wall(BaseModel):
+            layers: dict[Shade, int]
+
+        def paint(wall: Wall) -> Wall:
+            """Paints the wall."""
+            return wall
+
+        tool = JsonTool(paint)
+        given = {"wall": {"layers": {"RED": 1, "DARK_BLUE": 2}}}
+        for arguments in (given, json.dumps(given)):
+            assert tool.call(arguments).layers == {Shade.RED: 1, Shade.DARK_BLUE: 2}
+        problem = tool.call_with_raw_arguments('{"wall": {"layers": {"BLACK": 1}}}')
+        assert problem.message.startswith("wall.layers: the key \"BLACK\": input should be 'RED' or 'DARK_BLUE'")
+
+    def test_an_enum_of_objects_in_a_class_is_read_by_its_names(self):
+        class Planet(Enum):
+            EARTH = (5.976e24, 6.37814e6)
+            MARS = (6.421e23, 3.3972e6)
+
+        class Trip(BaseModel):
+            goal: Planet
+            start: Planet = Planet.EARTH
+            days: dict[Planet, int] = {}
+
+        def travel(trip: Trip) -> Trip:
+            """Travels."""
+            return trip
+
+        tool = JsonTool(travel)
+        assert tool.parameters["$defs"]["Planet"] == {"type": "string", "enum": ["EARTH", "MARS"]}
+        assert tool.parameters["$defs"]["Trip"]["properties"]["start"]["default"] == "EARTH"
+        given = {"trip": {"goal": "MARS", "days": {"EARTH": 1}}}
+        for arguments in (given, json.dumps(given)):
+            assert tool.call(arguments) == Trip(goal=Planet.MARS, days={Planet.EARTH: 1})
+        assert tool.call({"trip": {"goal": "mars"}}).goal is Planet.MARS
+
     def test_a_class_of_arguments_and_the_schema_of_a_type_have_the_names(self):
         @dataclass
         class Palette:

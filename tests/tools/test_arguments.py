@@ -381,7 +381,8 @@ PRICE = JsonTool.from_schema(
 def test_an_invalid_key_of_a_mapping_is_named_as_the_key(tool):
     error = tool.call_with_raw_arguments('{"amounts": {"Red": "blue"}}')
     assert error.message.startswith('amounts: the key "Red": ')
-    assert "'red'" in error.message and "got" not in error.message
+    assert "'red'" in error.message
+    assert "(got" not in error.message
     if tool is not PRICE:
         error = tool.call_with_raw_arguments('{"amounts": {}, "counts": {"x": "1"}}')
         assert error.message.startswith('counts: the key "x": input should be a valid integer')

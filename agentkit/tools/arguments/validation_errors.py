@@ -66,10 +66,12 @@ def _make_problem(detail: ErrorDetails, given: Any, parameters: JsonSchema) -> A
         return ArgumentProblem((*path, last), "missing")
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
         return ArgumentProblem(path, "unknown")
-    if KEY_STEP in detail["loc"] and KEY_STEP not in path:
-        return ArgumentProblem(path, "key", message)
+    is_key = KEY_STEP in detail["loc"] and KEY_STEP not in path
     if kind == "enum":
-        message = _name_options(detail, find_schemas(parameters, path)) or message
+        nodes = _find_key_schemas(parameters, path[:-1]) if is_key else find_schemas(parameters, path)
+        message = _name_options(detail, nodes) or message
+    if is_key:
+        return ArgumentProblem(path, "key", message)
     discriminator = str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
     if kind == "union_tag_invalid" and isinstance(holder, dict) and discriminator in holder:
         return ArgumentProblem((*path, discriminator), "value", message)
@@ -146,6 +148,11 @@ def find_schemas(root: JsonSchema, path: ValuePath) -> Nodes:
     for step in path:
         nodes = expand_schemas((inner for node in nodes for inner in iter_child_schemas(node, step)), root)
     return nodes
+
+
+def _find_key_schemas(root: JsonSchema, path: ValuePath) -> Nodes:
+    """Return the schemas of the keys of the object at `path`."""
+    return expand_schemas((node.get("propertyNames") for node in find_schemas(root, path)), root)
 
 
 def list_properties(nodes: Nodes) -> list[str]:
