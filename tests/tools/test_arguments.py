@@ -3,12 +3,13 @@
 import asyncio
 import json
 from dataclasses import dataclass
-from enum import Enum
+from datetime import date
+from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal
 
 import pytest
 from loguru import logger
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry, secrets, tool
 from agentkit.core.messages import ToolCall
@@ -361,6 +362,28 @@ def test_several_mistakes_are_reported_at_once_with_received_wanted_and_an_examp
         'valid integer, unable to parse string as an integer (got "many"), schema {"type":"integer"}\n'
         'Valid, for example: {"order": {"item": "text"}}'
     )
+
+
+class Trip(BaseModel):
+    model_config = ConfigDict(strict=True)
+    day: date
+    stops: set[int]
+
+
+def test_a_mapping_of_json_gives_the_function_what_its_text_gives():
+    def plan(trip: Trip, until: date | str) -> tuple[Trip, date | str]:
+        """Plans a trip."""
+        return trip, until
+
+    tool = JsonTool(plan)
+    given = {"trip": {"day": "2024-01-31", "stops": [1, 2]}, "until": "2024-02-01"}
+    planned = (Trip(day=date(2024, 1, 31), stops={1, 2}), date(2024, 2, 1))
+    assert tool.call(json.dumps(given)) == tool.call(given) == planned
+    assert tool.call({"trip": planned[0], "until": Day.MONDAY}) == (planned[0], Day.MONDAY)  # values of Python
+
+
+class Day(StrEnum):
+    MONDAY = "2024-01-01"
 
 
 class Colour(Enum):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from ...core.errors import ExceptionInfo
-from ...core.portable import copy_value, truncate_masked
+from ...core.portable import copy_value, find_flaw, iterate_scalars, truncate_masked
 from ...core.values import frozen
 from ...schemas.walk import JsonSchema
 from ..settings import RepairMode
@@ -56,9 +56,12 @@ def bind_arguments(
 
     Valid arguments are not changed.  `""` and `"null"` mean no arguments.  A null for a parameter that has a default
     and does not accept null means the default, because strict schemas make models write it; this holds for
-    `repair="off"` too, which reports all other mistakes.  The call never shares objects with a mapping.  `name` is the
-    tool's name, which models put around the arguments at times.
+    `repair="off"` too, which reports all other mistakes.  A mapping of JSON data is validated as its text is, so that
+    the function gets the same values.  The call never shares objects with a mapping.  `name` is the tool's name, which
+    models put around the arguments at times.
     """
+    if not isinstance(arguments, str) and _is_json_data(given := dict(arguments)):
+        arguments = json.dumps(given, ensure_ascii=False)
     if isinstance(arguments, str) and arguments.strip() in ("", "null"):
         arguments = "{}"
     try:
@@ -82,6 +85,14 @@ def bind_arguments(
     except RecursionError:
         reason = "nested too deeply"
     return _refuse(explain_invalid_json(reason, schema.parameters, validate))
+
+
+_JSON_SCALARS = (str, int, float, bool, type(None))
+
+
+def _is_json_data(arguments: dict[str, Any]) -> bool:
+    """Return whether arguments are JSON; a member of an enum that is a text is a Python value."""
+    return find_flaw(arguments) is None and all(type(entry) in _JSON_SCALARS for entry in iterate_scalars(arguments))
 
 
 def _bind(
