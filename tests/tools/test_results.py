@@ -171,7 +171,15 @@ def test_an_iterator_that_raises_is_reported():
         yield 1
         raise OSError("gone")
 
-    assert "generator" in render_text({"rows": broken()})
+    assert render_text({"rows": broken()}) == '{"rows":"<generator: OSError: gone>"}'
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [({1: "a", "1": "b"}, '[["1","a"],["1","b"]]'), ({Plain(): 1, Plain(): 2}, '[["<Plain>",1],["<Plain>",2]]')],
+)
+def test_no_entry_is_lost_where_keys_have_the_same_text(value, text):
+    assert render_text(value) == text
 
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(10)

@@ -29,6 +29,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from ...core.background import MAX_ITEMS, collect_items, is_lazy
 from ...core.errors import ExceptionInfo
+from ...core.masking import mask
 from ...core.parts import ContentPart, describe_part
 from ...core.portable import to_valid_text, truncate
 from .tables import MAX_CELL_CHARS_READ, MAX_COLUMNS_READ, MAX_ROWS_READ, Table, format_table, is_frame, read_frame
@@ -204,7 +205,9 @@ class _Conversion:
             return self._number(value) if isinstance(value, int | float) else self._other(value, inside)
         except RecursionError:
             return f"<{type(value).__name__}: nested too deeply>"
-        except Exception:  # a property, a serializer or an iterator raised
+        except Exception as error:  # a property, a serializer or an iterator raised
+            if is_lazy(value):  # as the error of a tool, which would be this one
+                return to_valid_text(f"<{type(value).__name__}: {mask(str(ExceptionInfo.of(error)))}>")
             return describe_object(value)
 
     def _number(self, value: int | float) -> Any:
@@ -241,7 +244,10 @@ class _Conversion:
             return self._show(dataclasses.replace(parts, rows=rows))
         if isinstance(parts, Mapping):
             entries, missing = self._affordable(parts.items(), len(parts))
-            shown = {self._key(key): self.plain(entry, inside) for key, entry in entries}
+            pairs = [(self._key(key), self.plain(entry, inside)) for key, entry in entries]
+            shown: dict[str, Any] = dict(pairs)
+            if len(shown) < len(pairs):  # keys of one text, such as 1 and "1"
+                return [*map(list, pairs), *([f"... {missing:,} more"] if missing else [])]
             return {**shown, "...": f"{missing:,} more"} if missing else shown
         if isinstance(parts, _SEQUENCES):
             members, missing = self._affordable(parts, len(parts))
