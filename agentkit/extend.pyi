@@ -161,6 +161,7 @@ from .tools.lock import compare_schemas as compare_schemas
 from .tools.lock import format_lock as format_lock
 from .tools.lock import read_lock as read_lock
 from .tools.questions import explain_answer as explain_answer
+from .tools.results.jsonable import to_answer_data as to_answer_data
 from .tools.results.jsonable import to_json_data as to_json_data
 from .tools.results.result_text import RenderedResult as RenderedResult
 from .tools.results.result_text import StoredResult as StoredResult

@@ -14,8 +14,6 @@ from hashlib import blake2b
 from itertools import chain, count
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from ..core.context import ParentCall, enclosing
 from ..core.errors import InnerPaused, Paused
 from ..core.flow import Event
@@ -28,6 +26,7 @@ from ..sessions.journal.run_info import RunInfo, read_setup
 from ..sessions.journal.store import JournalError
 from ..sessions.journal.writer import JournaledConversation, JournalWriter, StoredAnswer
 from ..sessions.session import Session
+from ..tools.results.jsonable import to_answer_data
 from .options import RunRequest, UserQuery
 from .spec import AgentSpec
 
@@ -227,7 +226,7 @@ def _describe_answer(result: Result[Any]) -> dict[str, Any]:
     """Return what a run inside a function needs to give its answer again, as JSON data."""
     replies = [message for message in result.messages if message["role"] == "assistant"]
     calls = [[call.id, call.name, call.arguments] for call in calls_of(replies[-1])] if replies else []
-    value = to_jsonable_python(result.answer, fallback=str)
+    value = to_answer_data(result.answer)
     instruction = result.messages[0].get("content") if result.messages else ""
     figures = {"stopped": result.stopped, "steps": result.steps, "label": result.label.as_dict()}
     return {"value": value, "calls": calls, "instruction": instruction, **figures}

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 from pydantic_core import to_jsonable_python
 
 from .. import ExceptionInfo, Paused, Result, RunError, RunStopped
-from ..extend import JournalError, Lease, SqlStore, join_given, mask
+from ..extend import JournalError, Lease, SqlStore, join_given, mask, to_answer_data
 
 VALID_RUN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 CONTINUED = "~"
@@ -116,7 +116,7 @@ class QueuedRun:
 
 def result_outcome(result: Result[Any]) -> dict[str, Any]:
     """Return the outcome of a run with an answer."""
-    answer = to_jsonable_python(result.answer, fallback=str)
+    answer = to_answer_data(result.answer)
     return {"state": "finished", "answer": answer, "stopped": result.stopped, **_figures(result)}
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeAlias
 
-from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
 from ..core.errors import explain_attributes
@@ -35,6 +34,7 @@ from ..core.values import frozen
 from ..tools.arguments.fixes import Repair
 from ..tools.execution.call import NOT_RUN, BoundCall, ToolResult
 from ..tools.execution.call_tools import ToolFinished, ToolStarted
+from ..tools.results.jsonable import to_answer_data
 from ..tools.results.result_text import render_text
 from .model import ModelAsked, ModelReplied
 
@@ -303,7 +303,7 @@ class Result(Generic[T]):
         figures = {"steps": self.steps, "stopped": self.stopped, "model": self.model, "seconds": round(self.seconds, 3)}
         if self.error:
             figures["error"] = self.error
-        answer = to_jsonable_python(self.answer, fallback=str)
+        answer = to_answer_data(self.answer)
         usage = self.usage.as_dict()
         trace = self.trace.as_dict()
         about = {

@@ -13,8 +13,6 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from ...core.ask_person import ask_line, is_consent
 from ...core.background import run_in_thread
 from ...core.errors import ExceptionInfo, Paused, RunStopped
@@ -28,6 +26,7 @@ from ...policies.pending import Consult
 from ...tools.execution.call import UNKNOWN_OUTCOME, BoundCall, CallRefused, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.registry import ToolRegistry
+from ...tools.results.jsonable import to_answer_data
 from ...tools.roles import runs_agent
 from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
@@ -102,7 +101,7 @@ def journal_policy(writer: JournalWriter) -> Policy:
             with suppress(JournalError):
                 yield from ask(WriteJournal(writer, partial(writer.end_run, status, outcome_of_error(error, run))))
             raise
-        outcome = {"answer": to_jsonable_python(answer.value, fallback=str), "stopped": answer.stopped}
+        outcome = {"answer": to_answer_data(answer.value), "stopped": answer.stopped}
         yield from ask(WriteJournal(writer, partial(writer.end_run, "finished", outcome)))
         return answer
 

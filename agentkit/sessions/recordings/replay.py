@@ -29,6 +29,7 @@ from ...policies.pending import ApprovalGiven, Consult, StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
+from ...tools.results.jsonable import to_answer_data
 from ..journal.connections import opened_store
 from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
 from ..journal.policy import WriteJournal
@@ -104,7 +105,7 @@ class Replay:
         finally:
             if self._difference is not None:  # also if another policy has caught it
                 raise self._difference
-        now = mask_data(to_jsonable_python(answer.value, fallback=str))
+        now = mask_data(to_answer_data(answer.value))
         end = self.recording.end
         if "answer" in end and end["answer"] != now:
             raise self._differ(f": the answer differs, {compare_values('', end['answer'], now)}")

@@ -170,6 +170,17 @@ def to_json_data(value: Any, show: "Callable[[bytes | ContentPart | Table], str]
     return _Conversion(show).plain(value, ())
 
 
+def to_answer_data(value: Any) -> Any:
+    """Return an answer as JSON data in pydantic's form, from which its type reads it again.
+
+    A value that has no such form, such as an image or a list in itself, has that of `to_json_data`.
+    """
+    try:
+        return to_jsonable_python(value, fallback=str)
+    except Exception:
+        return to_json_data(value)
+
+
 def describe_object(value: Any) -> str:
     """Return an object's own text; its class if it has none or its `__str__` raises."""
     if isinstance(value, type | ModuleType) or inspect.isroutine(value):

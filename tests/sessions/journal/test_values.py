@@ -146,3 +146,27 @@ def test_a_query_with_a_nul_is_recorded(world, path):
     agent = JsonAgent(give, model=ScriptedModel(answer("Hello\0.")), journal=path)
     world.run(agent, "Hi\0")
     assert [(run.query, run.answer) for run in runs(path)] == [("Hi\0", "Hello\0.")]
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+NO_JSON: list[tuple[Any, Any]] = [
+    (b"\x89PNG\r\n", "[6 bytes]"),
+    ({"chart": b"\xff"}, {"chart": "[1 bytes]"}),
+    (CIRCLE, ["<list again: a cycle>"]),
+    ({"\ud83d": 1}, {"\ufffd": 1}),
+]
+
+
+@pytest.mark.parametrize(("value", "data"), NO_JSON, ids=["bytes", "bytes inside", "cycle", "half an emoji"])
+def test_an_answer_that_json_does_not_have_ends_the_run_and_is_recorded(world, path, value, data):
+    def draw(title: str) -> Any:
+        """Draws the answer."""
+        return value
+
+    agent = JsonAgent(model=ScriptedModel(answer(title="a"), answer(title="a")), answer=draw, journal=path)
+    result = world.run(agent, "Draw.")
+    assert result.answer is value
+    assert result.as_dict()["answer"] == data
+    assert result.to_html()
+    assert [run.state for run in runs(path)] == ["finished"]
