@@ -196,6 +196,8 @@ SLIPS = [
     ("forecast", '{"city": "Rome", "days": 1', None, "cut off"),
     ("forecast", '```json\n{"city": "Rome", "tags": ["a', None, "cut off"),
     ("forecast", "{'city': 'Ro", None, "cut off"),
+    ("forecast", '{"city": "Rome"}assistant', None, "expected the end at character 16"),
+    ("forecast", "<city>Rome</city>", None, "expected a JSON value at character 6"),
     ("forecast", '{"city": "Rome"}{"city": "Paris"}', None, "several objects"),
     ("forecast", '{"city": "Rome"} and more', None, "not valid JSON"),
     ("forecast", '{"city": "say "hi""}', None, "character 15"),

@@ -29,6 +29,7 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _HEX = re.compile(r"u([0-9a-fA-F]{4})")
 _ESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "'": "'"}
 _LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_END = "the end"
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf")}
 
 
@@ -68,8 +69,9 @@ class JsonReader:
 
     def make_error(self, wanted: str) -> InvalidJson:
         """Return the exception to raise at the current position, where `wanted` is expected."""
-        is_bare_word = not self.text[: self.at].strip() and self.peek().isalnum()  # no object was opened
-        if _UNFINISHED.match(self.text, self.at) and not is_bare_word:
+        before = self.text[: self.at]
+        is_bare_word = "{" not in before and "[" not in before and self.peek().isalnum()  # no object was opened
+        if _UNFINISHED.match(self.text, self.at) and not is_bare_word and wanted != _END:
             return InvalidJson(
                 f"cut off after {len(self.text)} characters, or a bracket or quote is not closed. Nothing was done. "
                 "Send them whole: make them shorter, or split the work over several calls."
@@ -310,7 +312,7 @@ def _parse_with_errors(text: str) -> ParsedJson:
             reader.syntax_errors["surplus bracket"] = None
             break
         if reader.peek() != "{" or not isinstance(values[0], dict):
-            raise reader.make_error("the end")
+            raise reader.make_error(_END)
         reader.syntax_errors["concatenated objects"] = None
         values.append(reader.read_value())
         _skip_noise(reader)
