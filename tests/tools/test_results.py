@@ -143,6 +143,20 @@ def test_cycles_are_marked_and_depth_is_bounded():
     assert render_text([twice, twice]) == '[["x"],["x"]]', "the same thing in two places is no cycle"
 
 
+class Part(BaseModel):
+    name: str
+    parent: "Part | None" = None
+    parts: list["Part"] = []
+
+
+def test_models_that_refer_to_each_other_are_shown():
+    car = Part(name="car")
+    car.parts = [Part(name=name, parent=car) for name in ("wheel", "door", "seat")]
+    shown = json.loads(render_text(car))
+    assert [each["name"] for each in shown["parts"]] == ["wheel", "door", "seat"]
+    assert {each["parent"] for each in shown["parts"]} == {"<Part again: a cycle>"}
+
+
 def test_what_shares_its_parts_does_not_grow_without_end():
     value: list = [1]
     for _ in range(50):

@@ -205,6 +205,7 @@ class _Conversion:
         self._is_shown = show is not None
         self._show = show or _describe_content
         self._left = MAX_ENTRIES
+        self._without_parts: dict[int, Any] = {}
 
     def plain(self, value: Any, inside: tuple[int, ...]) -> Any:
         """Return `value` as JSON data; `inside` holds the ids of the enclosing objects."""
@@ -242,7 +243,7 @@ class _Conversion:
         if self._is_shown and is_frame(value):
             parts: Any = read_frame(value, MAX_ROWS_READ, MAX_COLUMNS_READ)
         else:
-            parts = _split(value, with_images=self._is_shown)
+            parts = _split(value, self._without_parts, with_images=self._is_shown)
         if parts is None:
             return describe_object(value)
         if id(value) in inside:
@@ -291,10 +292,10 @@ def _describe_content(content: bytes | ContentPart | Table) -> str:
     return f"[{len(content)} bytes]" if isinstance(content, bytes) else format_table(content)
 
 
-def _split(value: Any, *, with_images: bool) -> Any:
+def _split(value: Any, without: dict[int, Any], *, with_images: bool) -> Any:
     """Return the content of a value one level deep: a mapping, a sequence or a simpler value; None if it has none."""
     if isinstance(value, BaseModel):
-        return _split_model(value)
+        return _split_model(value, without)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = (entry.name for entry in dataclasses.fields(value))
         return {name: getattr(value, name) for name in names if hasattr(value, name)}
@@ -314,8 +315,8 @@ def _split(value: Any, *, with_images: bool) -> Any:
         return None
 
 
-def _split_model(value: BaseModel) -> Any:
-    if _has_part(value, MAX_DATA_NESTING):
+def _split_model(value: BaseModel, without: dict[int, Any]) -> Any:
+    if _has_part(value, without):
         return dict(value)
     try:
         return value.model_dump(mode="json", by_alias=True, warnings=False)
@@ -323,14 +324,24 @@ def _split_model(value: BaseModel) -> Any:
         return dict(value)
 
 
-def _has_part(value: Any, depth: int) -> bool:
-    """Return whether a model has an image, a document or a sound in it; of a list the first entries are looked at."""
-    if isinstance(value, ContentPart):
-        return True
-    if isinstance(value, BaseModel):
-        value = vars(value)
-    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return depth > 0 and any(_has_part(entry, depth - 1) for entry in itertools.islice(entries, MAX_PROBED))
+def _has_part(value: BaseModel, without: dict[int, Any]) -> bool:
+    """Return whether a model has an image, a document or a sound in it; of a list the first entries are looked at.
+
+    `without` are the objects by their ids that are known to have none: objects may all refer to each other.
+    """
+    waiting: list[Any] = [value]
+    seen: dict[int, Any] = {}
+    while waiting:
+        entry = waiting.pop()
+        if isinstance(entry, ContentPart):
+            return True
+        if isinstance(entry, BaseModel):
+            entry = vars(entry)
+        if isinstance(entry, dict | list | tuple) and id(entry) not in seen and id(entry) not in without:
+            seen[id(entry)] = entry
+            waiting += itertools.islice(entry.values() if isinstance(entry, dict) else entry, MAX_PROBED)
+    without |= seen
+    return False
 
 
 def _split_array_or_frame(value: Any) -> Any:
