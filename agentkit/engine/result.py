@@ -30,6 +30,7 @@ from ..core.messages import (
     remove_delimiters,
     text_of,
 )
+from ..core.portable import to_valid_text
 from ..core.values import frozen
 from ..tools.arguments.fixes import Repair
 from ..tools.execution.call import NOT_RUN, BoundCall, ToolResult
@@ -71,11 +72,11 @@ class Span:
         """Return the span as a JSON object without empty entries; times in seconds since `began`, secrets masked."""
         details = {
             "call": self.call,
-            "error": mask(str(self.error))[:MAX_SPAN_ERROR_CHARS] if self.error else "",
+            "error": to_valid_text(mask(str(self.error))[:MAX_SPAN_ERROR_CHARS]) if self.error else "",
             "usage": self.usage.as_dict() if self.usage else None,
             "place": self.place,
             "repairs": [str(repair) for repair in self.repairs],
-            "raw": mask(self.raw)[:MAX_RAW_CHARS] if self.raw else "",
+            "raw": to_valid_text(mask(self.raw)[:MAX_RAW_CHARS]) if self.raw else "",
         }
         times = {"start": round(self.start - began, 5), "end": round(self.end - began, 5)}
         return {
@@ -194,7 +195,12 @@ class Trace:
             if inner := self.inner.get(span.get("call", "")):
                 span["inner"] = {**inner.as_dict(began), "messages": [*inner.messages]}
         notes = [
-            {"at": round(note.at - began, 5), "text": note.text, "level": note.level, "place": note.place}
+            {
+                "at": round(note.at - began, 5),
+                "text": to_valid_text(note.text),
+                "level": note.level,
+                "place": note.place,
+            }
             for note in self.notes
         ]
         return {"spans": spans, "notes": notes}
@@ -302,7 +308,7 @@ class Result(Generic[T]):
         """Return the result as a JSON object; the answer as plain data."""
         figures = {"steps": self.steps, "stopped": self.stopped, "model": self.model, "seconds": round(self.seconds, 3)}
         if self.error:
-            figures["error"] = self.error
+            figures["error"] = to_valid_text(self.error)
         answer = to_answer_data(self.answer)
         usage = self.usage.as_dict()
         trace = self.trace.as_dict()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import time
 
 import pytest
@@ -13,7 +14,7 @@ from agentkit.core.flow import Event
 from agentkit.core.messages import ToolCall, Usage
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, TextDelta
 from agentkit.engine.result import MAX_NOTES, SubRun, Trace
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.execution.call import ToolResult
 from agentkit.tools.execution.call_tools import ToolFinished
 
@@ -53,6 +54,22 @@ def test_requests_and_calls_have_their_times_in_order(world):
     )
     assert calls[-1]["end"] <= result.seconds
     json.dumps(result.as_dict())
+
+
+def test_a_result_is_json_that_every_parser_reads(world):
+    def read_file() -> str:
+        """Reads a file."""
+        raise FileNotFoundError("No such file: \udcff.txt")  # as Python names a file that is not UTF-8
+
+    def finish(total: int) -> float:
+        """Finishes."""
+        return math.nan
+
+    model = ScriptedModel(calling(("read_file", {})), answer(total=1))
+    result = world.run(JsonAgent(read_file, model=model, answer=finish), "x")
+    written = json.dumps(result.as_dict(), ensure_ascii=False, allow_nan=False).encode()
+    assert json.loads(written)["answer"] == "NaN"
+    assert spans_of(result, "tool")[0]["error"] == "FileNotFoundError: No such file: \ufffd.txt"
 
 
 def test_a_retry_is_a_failed_request_and_a_wait(world):

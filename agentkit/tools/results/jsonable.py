@@ -31,7 +31,7 @@ from ...core.background import MAX_ITEMS, collect_items, is_lazy
 from ...core.errors import ExceptionInfo
 from ...core.masking import mask
 from ...core.parts import ContentPart, describe_part
-from ...core.portable import to_valid_text, truncate
+from ...core.portable import find_flaw, to_valid_text, truncate
 from .tables import MAX_CELL_CHARS_READ, MAX_COLUMNS_READ, MAX_ROWS_READ, Table, format_table, is_frame, read_frame
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
@@ -173,12 +173,13 @@ def to_json_data(value: Any, show: "Callable[[bytes | ContentPart | Table], str]
 def to_answer_data(value: Any) -> Any:
     """Return an answer as JSON data in pydantic's form, from which its type reads it again.
 
-    A value that has no such form, such as an image or a list in itself, has that of `to_json_data`.
+    A value that has no such form, such as an image, a NaN or a list in itself, has that of `to_json_data`.
     """
     try:
-        return to_jsonable_python(value, fallback=str)
+        data = to_jsonable_python(value, fallback=str)
     except Exception:
         return to_json_data(value)
+    return data if find_flaw(data) is None else to_json_data(value)
 
 
 def describe_object(value: Any) -> str:
