@@ -19,7 +19,6 @@ from ..engine.loop import Answer
 from ..engine.model import ModelAsked, ModelReplied, PartialAnswerReader, TextDelta, ToolCallDelta
 from ..engine.result import HandedOver, Result, RunEnded, RunFinished, RunOutcome, RunStarted, SubRun, Trace
 from ..policies.answer_checks import AnswerDoubted
-from ..policies.final_request import FinalRequest
 from ..policies.limits import LIMIT_NAMES, Budget, Spent
 from ..tools.execution.call import ToolResult
 from ..tools.execution.turn import ToolFinished
@@ -112,7 +111,6 @@ class Run:
     listeners: Sequence[Listener] = ()
     usage: Usage = field(default_factory=Usage)
     steps: int = 0
-    final_reason: str = ""
     calls: list[ToolResult] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     handed: list[str] = field(default_factory=list)
@@ -186,9 +184,6 @@ class Run:
         self.usage += event.usage
         self._trace_inner(event)
 
-    def _begin_final_request(self, event: FinalRequest) -> None:
-        self.final_reason = event.reason
-
     def _add_doubt(self, event: AnswerDoubted) -> None:
         self.doubts.append(event.reason)
 
@@ -207,7 +202,7 @@ class Run:
     def finish(self, answer: Answer) -> Result[Any]:
         """Return the result of the run that ended with `answer`."""
         self.is_finished = True
-        return self._result(answer.value, self.final_reason or answer.stopped)
+        return self._result(answer.value, answer.stopped)
 
     def fail(self, error: RunError) -> None:
         """Add what the run has come to so far to the error that ends it."""
@@ -299,7 +294,6 @@ _RECORDS: dict[type[Event], Callable[[Run, Any], None]] = {
     ModelReplied: Run._add_reply,
     ToolFinished: Run._add_result,
     SubRun: Run._add_inner,
-    FinalRequest: Run._begin_final_request,
     AnswerDoubted: Run._add_doubt,
     HandedOver: Run._hand_over,
     RunStarted: Run._start,

@@ -49,7 +49,7 @@ REMINDER = "Go on by calling a tool. When the task is done, or cannot be done, c
 
 @frozen
 class Answer:
-    """The answer of a run, and what gave it: "answer" for the answer tool, "text" for a plain reply."""
+    """The answer of a run, and why it ended, as in `Result.stopped`: "text" for a plain reply."""
 
     value: Any
     stopped: str = "answer"

@@ -15,6 +15,7 @@ from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.masking import mask
 from ..core.messages import ToolCall, assistant, text_of, user
 from ..core.values import frozen
+from ..engine.loop import Answer
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -50,7 +51,7 @@ class FinalRequest(WarningEvent):
 def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
     """Make one final request when a policy further out raises `LimitExceeded` or `NoAnswer`.
 
-    A plain text becomes the call of the answer tool, if it is a valid answer.
+    A plain text becomes the call of the answer tool, if it is a valid answer.  `stopped` of the answer is the reason.
 
     Args:
         context: What the answer tool gets injected.
@@ -63,7 +64,10 @@ def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
     def policy(flow: Flow[Any]) -> Flow[Any]:
         state = _FinalRequestPolicy(context)
         asking: Flow[Any] = interpret(flow, Hooks(state.check, state.note_reply, state.end), AskModel)
-        return interpret(asking, Hooks(state.allow_answers, state.note_errors), CallTools)
+        answer = yield from interpret(asking, Hooks(state.allow_answers, state.note_errors), CallTools)
+        if state.ending is None or not isinstance(answer, Answer):
+            return answer
+        return replace(answer, stopped=state.ending.reason)
 
     return policy
 

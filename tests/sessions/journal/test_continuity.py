@@ -61,6 +61,12 @@ class TestLimits:
         result = resumed(world, agent, run_id)
         assert (result.steps, result.stopped) == (5, "max_steps")
 
+    def test_the_journal_keeps_the_limit_that_ended_a_run(self, world, path):
+        agent = JsonAgent(look, model=ScriptedModel(looking(0), FINAL), journal=path, max_steps=1)
+        result = world.run(agent, "Go")
+        assert (result.stopped, runs(path)[0].stopped) == ("max_steps", "max_steps")
+        assert resumed(world, agent, result.run_id).stopped == "max_steps"
+
     @pytest.mark.parametrize(
         ("limits", "reason"),
         [(Limits(tokens=440), "tokens"), (Limits(tool_calls=3), "tool_calls"), (Limits(steps=4), "max_steps")],
