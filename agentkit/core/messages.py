@@ -285,8 +285,9 @@ def _split(text: str) -> tuple[str, str, str, str, str]:
 Message: TypeAlias = dict[str, Any]
 """One message: `role` (system, user, assistant or tool), `content` and the keys of its role; JSON values only.
 
-`label`, `provider`, `is_result` (of a user message: it holds results of tools) and `ends_turn` (of a reply: a text with
-which a model that is known to call tools ended its turn) are for agentkit alone: no provider receives them.
+`label`, `provider`, `is_result` (of a user message: it holds results of tools), `ends_turn` (of a reply: a text with
+which a model that is known to call tools ended its turn) and `raw` (of a reply: by the ids of its calls, what the model
+wrote where they have `{}`, because it is not a JSON object) are for agentkit alone: no provider receives them.
 """
 
 
@@ -424,12 +425,19 @@ def tool_names(messages: Iterable[Message]) -> dict[str, str]:
     return {call.id: call.name for message in messages for call in calls_of(message)}
 
 
-def pending_calls(history: Sequence[Message]) -> list[ToolCall]:
-    """Return the unanswered calls of the last turn of `history`, in call order."""
+def pending_calls(history: Sequence[Message], *, as_written: bool = False) -> list[ToolCall]:
+    """Return the unanswered calls of the last turn of `history`, in call order.
+
+    Args:
+        history: The conversation.
+        as_written: Return what the model wrote also where the calls have `{}`, because it is not a JSON object.
+    """
     answered: set[str] = set()
     for message in reversed(history):
         if message["role"] != "tool":
-            return [call for call in calls_of(message) if call.id not in answered]
+            calls = [call for call in calls_of(message) if call.id not in answered]
+            raw = message.get("raw") if as_written else None
+            return [replace(call, arguments=raw.get(call.id, call.arguments)) for call in calls] if raw else calls
         answered.add(message["tool_call_id"])
     return []
 
@@ -445,11 +453,12 @@ def sort_results(history: list[Message]) -> None:
     history[place + 1 :] = sorted(history[place + 1 :], key=lambda message: order.get(message["tool_call_id"], 0))
 
 
-def normalize_calls(history: list[Message], calls: Iterable[ToolCall]) -> None:
+def normalize_calls(history: list[Message], calls: Iterable[ToolCall], raw: Mapping[str, str]) -> None:
     """Replace the calls in the last turn of `history` by `calls`: resolved names, arguments that are JSON objects.
 
-    Every provider accepts these in later requests, whatever the model wrote.  A message without a difference stays the
-    same object; otherwise it is replaced, its other keys kept.
+    Every provider accepts these in later requests, whatever the model wrote.  `raw` is what it wrote in the place of an
+    object, by the ids of the calls; the message keeps it, because a call that is bound again must fail again.  A
+    message without a difference stays the same object; otherwise it is replaced, its other keys kept.
     """
     place = len(history) - 1
     while history[place]["role"] == "tool":
@@ -458,7 +467,11 @@ def normalize_calls(history: list[Message], calls: Iterable[ToolCall]) -> None:
     understood = {call.id: call for call in calls}
     written = [_normalize_call(call, understood.get(call["id"])) for call in message["tool_calls"]]
     if any(map(operator.is_not, written, message["tool_calls"])):
-        history[place] = {**message, "tool_calls": written}
+        history[place] = {
+            **message,
+            "tool_calls": written,
+            **({"raw": {**message.get("raw", {}), **raw}} if raw else {}),
+        }
 
 
 def _normalize_call(written: dict[str, Any], call: ToolCall | None) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def agent_loop(
     texts = 0
     while True:
         step_tools = tools if isinstance(tools, ToolRegistry) else tools()
-        if calls := pending_calls(history):
+        if calls := pending_calls(history, as_written=True):
             bound = [step_tools.bind(call, context.for_call(call)) for call in calls]
             bound = [entry.change(began_before=True) if entry.call.id in begun else entry for entry in bound]
             if answer := (yield from _answer_calls(bound, history)):
@@ -114,7 +114,9 @@ def agent_loop(
 
 def _answer_calls(bound: Sequence[BoundCall], history: list[Message]) -> Flow[Answer | None]:
     """Run the calls of a turn, append their results to the history, and return the answer if one of them gave it."""
-    normalize_calls(history, [entry.call for entry in bound])
+    normalize_calls(
+        history, [entry.call for entry in bound], {entry.call.id: entry.raw for entry in bound if entry.raw}
+    )
     finished: dict[str, ToolResult] = {}
     results: dict[str, ToolResult] = {}
     rest: str | None = CANCELLED

@@ -67,6 +67,21 @@ class TestPausing:
         assert again.resume(error.run_id, answers={"2": True, "3": "no"}).answer == "done"
         assert DONE == ["look l", "a"]
 
+    def test_a_call_beside_it_that_was_no_json_stays_refused(self, world, tmp_path):
+        def note(text: str = "a default") -> str:
+            """Notes."""
+            DONE.append(text)
+            return "noted"
+
+        written = {"tool_calls": [*DELETE["tool_calls"], {"name": "note", "arguments": '{"text": "cut'}]}
+        pausing = JsonAgent(delete, note, model=ScriptedModel(written, FINAL))
+        error = self.paused(world, pausing)
+        error.session.save(tmp_path / "paused.jsonl")
+        session = Session.load(tmp_path / "paused.jsonl")
+        result = world.run(pausing, None, session=session, answers={error.calls[0].id: True})
+        assert "not valid JSON: cut off" in tool_texts(result.messages)[1]
+        assert DONE == ["a.txt"]
+
     @pytest.mark.parametrize("of_agent", [True, False])
     def test_what_the_journal_says_of_a_pause_names_the_run_to_resume(self, world, tmp_path, of_agent):
         settings = {"journal": tmp_path / "runs.db"}

@@ -411,7 +411,7 @@ def compare_messages(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str
     return ""
 
 
-MARKS = {"label", "refused"}
+MARKS = {"label", "refused", "raw"}
 """The keys of a message that no model reads; files of older versions lack them."""
 
 

@@ -57,6 +57,13 @@ def test_it_has_the_same_answer_messages_and_usage(world, path):
     assert len(runs(path)) == 1, "a replay is not journaled"
 
 
+@pytest.mark.parametrize("name", ["book", "unknown"])
+def test_arguments_that_are_no_json_are_replayed(world, path, name):
+    wrong = {"tool_calls": [{"name": name, "arguments": '{"place": "a'}]}
+    result = world.run(agent_of(path, wrong, answer("done")), "Go")
+    assert replayed(world, agent_of(None), result.run_id, path).messages == result.messages
+
+
 def test_images_and_documents_of_results_are_replayed(world, path, tmp_path):
     def show(what: str) -> object:
         """Shows something."""

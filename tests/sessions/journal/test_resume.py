@@ -131,6 +131,25 @@ class TestStoppedRuns:
         result = agent_of(path, answer("ok"), tools=[act]).resume(runs(path)[0].id)
         assert (made, result.messages[3]["content"]) == ([7], "7")
 
+    def test_a_call_that_was_no_json_is_not_made_with_the_defaults(self, world, path):
+        made = []
+
+        def note(text: str = "a default") -> str:
+            """Notes."""
+            made.append(text)
+            return "noted"
+
+        def stop_at_call(event):
+            if isinstance(event, ToolStarted):
+                raise KeyboardInterrupt
+
+        agent = agent_of(path, {"tool_calls": [{"name": "note", "arguments": '{"text": "cut'}]}, tools=(note,))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent, "Go", listeners=[stop_at_call])
+        result = resume(world, agent_of(path, answer("done"), tools=(note,)), runs(path)[0].id)
+        assert "not valid JSON: cut off" in result.messages[3]["content"]
+        assert made == []
+
     def test_an_abandoned_stream_can_be_resumed(self, path):
         for event in agent_of(path, ADD, answer("3")).stream("Go"):
             if isinstance(event, ToolFinished):
