@@ -486,6 +486,7 @@ def _persist(spec: AgentSpec, request: RunRequest, run: Run, query: str | None) 
         if request.replay is not None:
             policies = (request.replay.policy,)
             session.inputs.decisions.update(request.replay.decisions)
+            request.replay.restore_pause(session.inputs, Session.from_dict)
         elif conversation := session.journaled if place is None else conversation_in(session, place):
             if spec.journal and not request.journal:
                 stack.push(partial(_name_run, run))

@@ -9,23 +9,23 @@ import json
 import os
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic_core import to_jsonable_python
 
-from ...core.errors import ModelError, RunError
+from ...core.errors import InnerPaused, ModelError, RunError
 from ...core.flow import Effect, Event, Flow, Sleep, around, ask, interpret
 from ...core.masking import mask, mask_data, mask_pieces
 from ...core.messages import Message, Usage
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, ModelAsked, ModelReplied, Reply, Request
 from ...engine.result import SubRun
-from ...policies.pending import ApprovalGiven, Consult, StoredDecision
+from ...policies.pending import ApprovalGiven, Consult, PendingInputs, StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
@@ -37,6 +37,7 @@ from ..journal.run_info import (
     compare_messages,
     compare_values,
     find_entry,
+    has_key,
     list_changes,
     preset_result,
     read_run_records,
@@ -91,12 +92,24 @@ class Replay:
     _masked: dict[int, tuple[Message, Message]] = field(default_factory=dict, init=False, repr=False)
     """The messages of requests, by their ids, as a recording has them, so that each is converted once."""
     _difference: ReplayDiffers | None = field(default=None, init=False)
+    _paused: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False)
+    """The agents inside calls that the recorded run waits for, by the ids of `PendingInputs.nested`."""
 
     @property
     def decisions(self) -> dict[str, StoredDecision]:
         """The recorded decisions by the ids of the calls; calls that are executed are decided again."""
         recorded = {} if self.execute else self.recording.decisions
         return {call: StoredDecision(decision, None) for call, decision in recorded.items()}
+
+    def restore_pause(self, inputs: PendingInputs, read_session: Callable[[Any], Any]) -> None:
+        """Add what the recorded run waits for at its end, unless the calls are executed."""
+        if self.execute:
+            return
+        with self._reading(": the state at its end"):
+            state = {"waiting": {}, "nested": {}, **self.recording.state}  # files of before lack some of it
+            waiting = PendingInputs.from_dict(state, read_session)
+        inputs.asking, inputs.nested = waiting.asking, waiting.nested
+        self._paused = waiting.nested
 
     def policy(self, flow: Flow[Any]) -> Flow[Any]:
         """Raise `ReplayDiffers` at the first request, call or answer that differs from the recorded one."""
@@ -200,6 +213,8 @@ class Replay:
         name = bound.call.name
         arguments = mask(bound.call.arguments)
         where = f": step {self._number} differs: {name}({arguments})"
+        if line is None and has_key(self._paused, bound.call.id):
+            return replace(bound, run=_pause, is_stored=True)
         if line is None:
             raise self._differ(f"{where} has no recorded result")
         if (line["name"], line["arguments"]) != (name, arguments):
@@ -207,6 +222,10 @@ class Replay:
         if "label" in line:  # else of an older version
             return restore_result(bound, line)
         return preset_result(bound, value_of(line))
+
+
+def _pause() -> NoReturn:
+    raise InnerPaused
 
 
 class RecordedModel:

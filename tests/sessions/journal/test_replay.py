@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from agentkit import Document, Image, JsonAgent, Session, ToolError, tool
+from agentkit import Document, Image, JsonAgent, Session, ToolError, ask_question, tool
 from agentkit.core.errors import Paused
 from agentkit.journal import JournalError, export, runs
 from agentkit.testing import ReplayDiffers, ScriptedModel, answer, call, calls
@@ -62,6 +62,28 @@ def test_arguments_that_are_no_json_are_replayed(world, path, name):
     wrong = {"tool_calls": [{"name": name, "arguments": '{"place": "a'}]}
     result = world.run(agent_of(path, wrong, answer("done")), "Go")
     assert replayed(world, agent_of(None), result.run_id, path).messages == result.messages
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_a_run_that_paused_for_a_question_pauses_again(world, path, tmp_path, is_inside):
+    def order(drink: str) -> str:
+        """Orders a drink."""
+        MADE.append(drink)
+        return ask_question("How many?")
+
+    waiter = JsonAgent(order, model=ScriptedModel(call("order", drink="tea")), description="A waiter.")
+    tools = [waiter.as_tool("waiter") if is_inside else order, book]
+    asks = call("waiter", query="tea") if is_inside else call("order", drink="tea")
+    file = tmp_path / "run.jsonl"
+    with pytest.raises(Paused) as paused:
+        world.run(agent_of(path, calls(asks, call("book", place="a")), tools=tools), "Go", record=file)
+    assert sorted(MADE) == ["a", "tea"]
+    for source, how in ((file, {}), (paused.value.run_id, {"journal": path})):
+        with pytest.raises(Paused) as again:
+            JsonAgent(tools, model=ScriptedModel(), on_question=lambda _: "two").replay(source, **how)
+        assert [one.id for one in again.value.pending] == [one.id for one in paused.value.pending]
+        assert [*again.value.history] == [*paused.value.history]
+    assert sorted(MADE) == ["a", "tea"]
 
 
 def test_images_and_documents_of_results_are_replayed(world, path, tmp_path):
