@@ -166,7 +166,10 @@ def _read_run(store: Store, journal: Journal, name: str) -> Opened:
         later = any(other.number > records.entry.number for other in _runs_beside(store, records.entry))
         if later or len(messages) < len(kept.written):
             kept = JournaledConversation(journal)
-        kept.stored = StoredAnswer(run, tuple(calls_of(messages[replies[-1]])) if replies else ())
+        calls = calls_of(messages[replies[-1]]) if replies else []
+        given = {message["tool_call_id"] for message in messages if message.get("content") == ANSWER_RESULT}
+        accepted = [call for call in calls if call.id in given]  # another one may have failed a check
+        kept.stored = StoredAnswer(run, tuple(accepted or calls))
         state |= {**closed_state(messages[run.first :]), "messages": messages}
     else:
         kept.run = run.id

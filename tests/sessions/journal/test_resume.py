@@ -191,6 +191,14 @@ class TestFinishedRuns:
         again = resume(world, agent_of(path), result.run_id)
         assert (again.answer, again.messages[1:], again.usage) == ("3", result.messages[1:], result.usage)
 
+    def test_an_answer_beside_it_that_failed_a_check_is_not_given(self, world, path):
+        def check(text: str) -> None:
+            if text == "wrong":
+                raise ValueError("it is wrong")
+
+        result = world.run(agent_of(path, calls(answer("wrong"), answer("right")), checks=[check]), "Go")
+        assert (result.answer, resume(world, agent_of(path), result.run_id).answer) == ("right", "right")
+
     def test_a_finished_run_gives_a_typed_answer_and_a_text_again(self, world, path):
         typed = world.run(agent_of(path, call("final_answer", answer=[1, 2]), answer=list[int]), "Go")
         assert resume(world, agent_of(path, answer=list[int]), typed.run_id).answer == [1, 2]
