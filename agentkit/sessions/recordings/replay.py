@@ -108,7 +108,8 @@ class Replay:
         with self._reading(": the state at its end"):
             state = {"waiting": {}, "nested": {}, **self.recording.state}  # files of before lack some of it
             waiting = PendingInputs.from_dict(state, read_session)
-        inputs.asking, inputs.nested = waiting.asking, waiting.nested
+        inputs.asking = waiting.asking
+        inputs.nested = waiting.nested
         self._paused = waiting.nested
 
     def policy(self, flow: Flow[Any]) -> Flow[Any]:
