@@ -126,7 +126,7 @@ def _answer_calls(bound: Sequence[BoundCall], history: list[Message]) -> Flow[An
             if answer is None:
                 for result in (yield from ask(CallTools(batch, finished))):
                     results[result.call.id] = result
-                    answer = Answer(result.value) if result.is_answer else answer
+                    answer = Answer(result.value, result.stopped) if result.is_answer else answer
         rest = ANSWERED_ALREADY
     except Paused:
         rest = None

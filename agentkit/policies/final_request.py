@@ -15,7 +15,6 @@ from ..core.flow import Emit, Flow, Hooks, Policy, WarningEvent, ask, interpret
 from ..core.masking import mask
 from ..core.messages import ToolCall, assistant, text_of, user
 from ..core.values import frozen
-from ..engine.loop import Answer
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -64,10 +63,7 @@ def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
     def policy(flow: Flow[Any]) -> Flow[Any]:
         state = _FinalRequestPolicy(context)
         asking: Flow[Any] = interpret(flow, Hooks(state.check, state.note_reply, state.end), AskModel)
-        answer = yield from interpret(asking, Hooks(state.allow_answers, state.note_errors), CallTools)
-        if state.ending is None or not isinstance(answer, Answer):
-            return answer
-        return replace(answer, stopped=state.ending.reason)
+        return interpret(asking, Hooks(state.allow_answers, state.note_results), CallTools)
 
     return policy
 
@@ -104,13 +100,13 @@ class _FinalRequestPolicy:
         self.ending = error
         return self._ask_finally(effect, error)
 
-    def note_errors(self, _: CallTools, results: list[ToolResult]) -> list[ToolResult]:
-        """Store the last error of a turn."""
+    def note_results(self, _: CallTools, results: list[ToolResult]) -> list[ToolResult]:
+        """Store the last error of a turn; return the results, the answer after the final request with the reason."""
         errors = [(result.call.name, str(result.error)) for result in results if result.error is not None]
         causes = [_shorten(f"{name}: {text}") for name, text in errors if not text.startswith("Not run: ")]
         if causes or not errors:  # calls that a limit refused keep the error of the turn before them
             self.cause = causes[-1] if causes else ""
-        return results
+        return results if self.ending is None else [replace(one, stopped=self.ending.reason) for one in results]
 
     def _ask_finally(self, effect: AskModel, ending: LimitExceeded | NoAnswer) -> Flow[Reply]:
         request = effect.request

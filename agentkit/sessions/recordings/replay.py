@@ -106,7 +106,7 @@ class Replay:
         if self.execute:
             return
         with self._reading(": the state at its end"):
-            state = {"waiting": {}, "nested": {}, **self.recording.state}  # files of before lack some of it
+            state = {"waiting": {}, "nested": {}, **self.recording.state}  # files of older versions lack parts
             waiting = PendingInputs.from_dict(state, read_session)
         inputs.asking = waiting.asking
         inputs.nested = waiting.nested

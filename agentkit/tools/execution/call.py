@@ -123,6 +123,7 @@ class ToolResult:
         rendered: The whole text of the value and its images; `content` may be truncated.
         label: The label of the content; without one it counts as untrusted.
         notes: What policies say about the result; `content` has these texts, too.
+        stopped: Why the run ends with the answer, as in `Result.stopped`.
     """
 
     call: ToolCall
@@ -135,6 +136,7 @@ class ToolResult:
     rendered: RenderedResult | None = field(default=None, repr=False, compare=False)
     label: Label | None = field(default=None, repr=False, compare=False)
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    stopped: str = field(default="answer", repr=False, compare=False)
 
     @property
     def images(self) -> Sequence[Part]:
