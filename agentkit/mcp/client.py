@@ -286,15 +286,17 @@ class MCPServer:
         async def send(options: Mapping[str, Any]) -> tuple[Any, str]:
             return await self._run(lambda: self._link.call(tool, arguments, run, ask, sample, **options))
 
+        options = to_input_responses(answered)
         is_repeated = False
-        try:
-            result, unanswered = await send(to_input_responses(answered))
-        except StateRefused as error:
-            if was_repeated(answered):
-                raise ToolError(f"the server {self.name!r} refused its own state of the call, twice") from error
-            is_repeated = True
-            result, unanswered = await send({})
         for _ in range(MAX_ROUNDS):
+            try:
+                result, unanswered = await send(options)
+            except StateRefused as error:
+                if is_repeated or was_repeated(answered):
+                    raise ToolError(f"the server {self.name!r} refused its own state of the call, twice") from error
+                is_repeated = True
+                options = {}
+                continue
             if unanswered:
                 return self._read_dismissed(result, unanswered)
             if not isinstance(result, types.InputRequiredResult):
@@ -302,7 +304,7 @@ class MCPServer:
             given = await answer_alone(result, self._offers, sample)
             if len(given) < len(result.input_requests or {}):
                 raise to_questions(self.name, result, given, is_repeated=is_repeated)
-            result, unanswered = await send({"input_responses": given, "request_state": result.request_state})
+            options = {"input_responses": given, "request_state": result.request_state}
         raise ToolError(f"the server {self.name!r} asked {MAX_ROUNDS} times, without a result")
 
     def _read_dismissed(self, result: types.CallToolResult, reason: str) -> Any:

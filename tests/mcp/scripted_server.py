@@ -335,6 +335,24 @@ class Modern(Scripted):
         return text(json.dumps(params["_meta"]))
 
 
+class Forgets(Modern):
+    """Refuses the first of the states that it gets back, or all, as a replica with a key of its own does."""
+
+    refusals = 1
+
+    def tools_call(self, request):
+        if request["params"].get("requestState") is None or not self.refusals:
+            super().tools_call(request)
+            return
+        self.refusals -= 1
+        error = {"code": -32602, "message": "Invalid or expired requestState"}
+        send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+
+
+class ForgetsAll(Forgets):
+    refusals = 1_000
+
+
 class Asks(Scripted):
     """The handshake era: asks in the middle of a call, and waits for the answer."""
 

@@ -93,6 +93,15 @@ def test_the_model_replies_to_a_server_of_the_stateless_era(world):
     assert contents(world.run(agent, "q")) == ["s 4 m"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("Forgets", "s 4 m"), ("ForgetsAll", "the server 'scripted' refused its own state of the call, twice")],
+)
+def test_a_server_that_refuses_its_state_with_a_reply_of_the_model_gets_the_call_anew_once(world, kind, text):
+    model = ScriptedModel(call("model"), SAMPLED, SAMPLED, ANSWER)
+    assert contents(world.run(JsonAgent(scripted(kind, sampling=True), model=model), "q")) == [text]
+
+
 def test_requests_of_a_server_have_a_budget_in_each_call(world):
     model = ScriptedModel(call("think", times=2), SAMPLED, call("think"), SAMPLED, ANSWER)
     result = world.run(JsonAgent(scripted("Samples", sampling=Limits(tokens=5)), model=model), "q")
