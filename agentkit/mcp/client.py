@@ -177,7 +177,11 @@ class MCPServer:
 
     async def close_tools(self) -> None:
         """Disconnect after the last of the matching calls; a program is ended."""
-        await asyncio.shield(run_on(self._loop, self._close()))
+        loop = LOOP.acquire()
+        try:
+            await asyncio.shield(run_on(loop, self._close()))
+        finally:
+            LOOP.release()
 
     def list_tools(self) -> list[JsonTool[..., Any]]:
         """Return the tools that the server listed last."""
@@ -235,7 +239,7 @@ class MCPServer:
         return [with_label(message, Label.untrusted(self.name)) for message in messages]
 
     async def _open(self) -> None:
-        self._loop = LOOP.acquire()
+        LOOP.acquire()
         try:
             await self._link.open()
         except BaseException:
@@ -243,6 +247,8 @@ class MCPServer:
             raise
 
     async def _close(self) -> None:
+        if not self._link.is_open:
+            return
         try:
             await self._link.close()
         finally:
@@ -394,9 +400,8 @@ class BackgroundLoop:
         loop.call_soon_threadsafe(loop.stop)
 
     def forget(self) -> None:
-        """Start anew in a forked process, which has no thread of its parent."""
+        """Start anew in a forked process, which has no thread of its parent, but its open servers, which are users."""
         self._lock = threading.Lock()
-        self._users = 0
         self._loop = None
 
 

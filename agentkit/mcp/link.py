@@ -83,6 +83,11 @@ class Connection:
         return not (self.is_lost or self.transport.has_ended or self._closing.is_set() or self._task.done())
 
     @property
+    def is_of_this_process(self) -> bool:
+        """Whether it was opened on the running loop, and not by the process from which this one was forked."""
+        return self._opened.get_loop() is asyncio.get_running_loop()
+
+    @property
     def is_over(self) -> bool:
         """Whether the connection is closed."""
         return self._task.done()
@@ -340,7 +345,7 @@ class ServerLink:
         """Close the connection after its last user."""
         self._users -= 1
         if not self._users:
-            ended = self._connections
+            ended = [entry for entry in self._connections if entry.is_of_this_process]
             self._connections = []
             await asyncio.gather(*(connection.close() for connection in ended))
 
@@ -350,6 +355,7 @@ class ServerLink:
         Raises:
             RunError: The server cannot be reached.
         """
+        self._connections = [entry for entry in self._connections if entry.is_of_this_process]
         connection = self._connections[-1] if self._connections else None
         if connection is None or not connection.is_usable:
             if connection is not None:

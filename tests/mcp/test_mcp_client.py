@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,6 +62,35 @@ def test_a_server_stays_open_inside_a_with_block(tmp_path):
         agent("q")
         assert list(server.tools) == ["echo", "env", "add"]
     assert notes.read_text().count('"initialize"') == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_gets_a_connection_of_its_own_to_a_server_that_its_parent_holds_open(tmp_path):
+    notes = tmp_path / "notes"
+
+    def add(server: MCPServer, number: int) -> list[str]:
+        return contents(JsonAgent(server, model=ScriptedModel(call("add", a=number), ANSWER)).run("q"))
+
+    with scripted(notes=notes) as server:
+        assert add(server, 1) == ["2"]
+        if not (child := os.fork()):
+            signal.alarm(60)  # a hang ends the child
+            found = add(server, 2)
+            server.__exit__(None, None, None)
+            os._exit(0 if found == ["3"] and add(server, 3) == ["4"] else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert add(server, 4) == ["5"]
+    assert notes.read_text().count('"initialize"') == 3
+
+
+def test_closing_a_server_that_is_not_open_does_nothing():
+    server = scripted()
+    server.__exit__(None, None, None)
+    with server:
+        server.__exit__(None, None, None)
+        server.__exit__(None, None, None)
+        assert contents(JsonAgent(server, model=ScriptedModel(call("add", a=1), ANSWER)).run("q")) == ["2"]
 
 
 def test_a_server_stays_open_inside_an_async_with_block(tmp_path):
