@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import Context as EmptyContext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -85,6 +85,8 @@ ONLY_QUESTION = "answer"
 """The key of a question that has no id."""
 ALLOW_KEY = "allow"
 """The key of the question whether a dangerous call may run."""
+ASKED_KEY = "asked"
+"""The key of the questions of the tool, in the state of a call that waits for their answers."""
 ROUND_KEY = "round"
 """The key of the id of a round in the state of a call."""
 ROUND_NAME = "mcp-round/"
@@ -187,14 +189,17 @@ class ServedCall:
         is_dangerous = tool is not None and self._bound.problem is None and tool.effect == "danger"
         if is_dangerous and not self._state.get(ALLOW_KEY) and (refused := await self._ask_approval()) is not None:
             return refused
+        asking = self._asked_before()
         while True:
-            try:
-                outcome = await self._execute(self._with_answers())
-            except AgentkitError as error:  # such as an agent inside the tool that waits for a person
-                return _failure(str(error))
-            asking = outcome.exception
-            if not isinstance(asking, InputRequired):
-                return to_call_result(outcome, None if tool is None else tool.schema("mcp").get("outputSchema"))
+            if asking is None:
+                try:
+                    outcome = await self._execute(self._with_answers())
+                except AgentkitError as error:  # such as an agent inside the tool that waits for a person
+                    return _failure(str(error))
+                if not isinstance(outcome.exception, InputRequired):
+                    return to_call_result(outcome, None if tool is None else tool.schema("mcp").get("outputSchema"))
+                asking = outcome.exception
+            self._state[ASKED_KEY] = {"questions": [asdict(each) for each in asking.questions], "state": asking.state}
             forms = {each.id or ONLY_QUESTION: (mask(each.text), to_form(each.schema)) for each in asking.questions}
             asked = await self._ask(forms)
             if asked is None:
@@ -203,6 +208,12 @@ class ServedCall:
                 return asked
             if wrong := self._take_answers(asking, asked):
                 return _failure(wrong)
+            asking = None
+
+    def _asked_before(self) -> InputRequired | None:
+        """Return what the call asked in the request before, so that it need not run again to ask the same."""
+        asked = self._state.get(ASKED_KEY)
+        return asked and InputRequired(*(Question(**each) for each in asked["questions"]), state=asked["state"])
 
     async def _ask_approval(self) -> types.CallToolResult | types.InputRequiredResult | None:
         """Ask whether the call may run; return None if it may."""
@@ -242,6 +253,7 @@ class ServedCall:
             values[question.id] = value
             self._state.setdefault("known", []).append((question.text, value))
         self._state["answered"] = {"values": values, "state": asking.state}
+        del self._state[ASKED_KEY]
         return ""
 
     async def _ask(

@@ -20,7 +20,18 @@ from servers import over_http, wait_until_nothing_is_left
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from agentkit import DefinitionError, Injected, JsonAgent, JsonTool, RunContext, ToolRegistry, ask_question, tool
+from agentkit import (
+    DefinitionError,
+    Injected,
+    InputRequired,
+    JsonAgent,
+    JsonTool,
+    Question,
+    RunContext,
+    ToolRegistry,
+    ask_question,
+    tool,
+)
 from agentkit.core.threads import count_abandoned
 from agentkit.extend import list_conversations, name_conversations, opened_store
 from agentkit.mcp import MCPServer, make_app, make_server, serve
@@ -300,6 +311,49 @@ def test_questions_of_a_tool_are_asked_one_after_the_other(talk):
     result, _ = talk(called("greet"))
     assert result.is_error
     assert "this client cannot" in text_of(result)
+
+
+def test_a_tool_with_a_state_takes_its_first_step_once(talk):
+    tickets = []
+
+    def transfer(to: str, run: RunContext) -> str:
+        """Transfer money."""
+        if run.answered is None:
+            tickets.append(f"T-{len(tickets) + 1}")
+            code, day = Question("Which code?", id="code"), Question("Which day?", id="day")
+            raise InputRequired(code, day, state={"ticket": tickets[-1]})
+        return f"{run.answered.state['ticket']} {run.answered.values}"
+
+    forms = {"code": {"answer": "1234"}, "day": {"answer": "Monday"}}
+    result, asked = talk(called("transfer", to="Ada"), tools=[transfer], forms=forms)
+    assert text_of(result) == "T-1 {'code': '1234', 'day': 'Monday'}"
+    assert (tickets, asked) == (["T-1"], ["Which code?", "Which day?"])
+
+
+def test_an_answer_to_one_of_two_questions_asks_for_both_again_and_the_tool_does_not_begin_again():
+    runs = []
+
+    def book(run: RunContext) -> str:
+        """Book a room."""
+        runs.append(run.answered)
+        if run.answered is None:
+            raise InputRequired(Question("Who?", id="who"), Question("When?", id="when"))
+        return f"{run.answered.values}"
+
+    async def work():
+        async def respond(_, __):
+            raise AssertionError("the rounds are sent by hand")
+
+        async with Client(make_server([book]), mode="auto", elicitation_callback=respond) as client:
+            send = partial(client.session.call_tool, "book", {}, allow_input_required=True)
+            answers = {key: types.ElicitResult(action="accept", content={"answer": key}) for key in ("who", "when")}
+            asked = await send()
+            one = await send(input_responses={"who": answers["who"]}, request_state=asked.request_state)
+            assert [*one.input_requests] == ["who", "when"]
+            return text_of(await send(input_responses=answers, request_state=one.request_state))
+
+    assert asyncio.run(work()) == "{'who': 'who', 'when': 'when'}"
+    assert len(runs) == 2
 
 
 @pytest.mark.parametrize("forms", [None, {}])
