@@ -170,8 +170,21 @@ class MCPServer:
             RunError: The server cannot be reached.
         """
         loop = LOOP.acquire()
+        opened: list[Any] = []
+
+        async def open_once() -> None:
+            await self._open()
+            opened.append(True)
+
+        def close_again() -> None:
+            if opened:
+                opened.append(asyncio.ensure_future(self._close()))
+
         try:
-            await run_on(loop, self._open())
+            await run_on(loop, open_once())
+        except asyncio.CancelledError:  # it may have been opened before this loop knew of it
+            loop.call_soon_threadsafe(close_again)
+            raise
         finally:
             LOOP.release()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from servers import ANSWER, SCRIPT, contents, inside, make_calls, scripted, wait_until_nothing_is_left
+from waiting import wait_until
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunError
 from agentkit.core.messages import Label
@@ -82,6 +83,21 @@ def test_a_forked_process_gets_a_connection_of_its_own_to_a_server_that_its_pare
         assert os.waitpid(child, 0)[1] == 0
         assert add(server, 4) == ["5"]
     assert notes.read_text().count('"initialize"') == 3
+
+
+def test_a_server_that_was_opened_when_its_opening_is_cancelled_is_closed():
+    server = scripted()
+
+    async def work() -> None:
+        opening = asyncio.create_task(server.open_tools())
+        await asyncio.sleep(0)
+        wait_until(lambda: server.list_tools())  # this loop is busy meanwhile
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    asyncio.run(work())
+    wait_until_nothing_is_left()
 
 
 def test_closing_a_server_that_is_not_open_does_nothing():
