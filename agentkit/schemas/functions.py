@@ -399,7 +399,10 @@ def text_validator(adapter: "TypeAdapter[Any]", read_names: ReadNames) -> Callab
             return adapter.validate_json(text, **how)  # which raises its own error
         try:
             named = json.dumps(given)
-        except TypeError:  # JSON cannot hold a member
+            is_json = from_json(named) == given
+        except TypeError:
+            is_json = False
+        if not is_json:  # JSON cannot hold a member, or a key that is a number
             return adapter.validate_python(given, **how)
         return adapter.validate_json(named, **how)
 

@@ -115,6 +115,24 @@ class PlainJsonSchema(GenerateJsonSchema):
         cls = schema.get("cls")
         return _add_texts(result, cls) if cls else result
 
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        """Return pydantic's form, with texts for keys of an enum or a Literal of numbers: JSON has no other keys."""
+        result = super().dict_schema(schema)
+        keys = schema.get("keys_schema", {"type": "any"})
+        if keys["type"] not in ("enum", "literal", "definition-ref"):
+            return result
+        place: Any = self.generate_inner(keys)
+        place = dict((self.get_schema_from_definitions(place["$ref"]) if "$ref" in place else place) or {})
+        options = place.get("enum") or [place.pop("const", "")]
+        if all(isinstance(option, str) for option in options):
+            return result
+        values = {option if isinstance(option, str) else json.dumps(option): option for option in options}
+        result["propertyNames"] = {**place, "type": "string", "enum": list(values)}
+        if self.mode == "validation":
+            self._offers_names = True
+            result["propertyNames"][MEMBERS] = values
+        return result
+
     def named_tuple_schema(self, schema: Any) -> JsonSchemaValue:
         """Return pydantic's array form, with the field's name in the description of each place."""
         return _add_places(super().named_tuple_schema(schema), schema["cls"])
@@ -178,7 +196,8 @@ def _read_names(value: Any, schemas: Iterable[Any], root: JsonSchema) -> Any:
     nodes = expand_schemas(schemas, root)
     if isinstance(value, str):
         member = _find_member(value, nodes)
-        return value if member is None else member.value if isinstance(member.value, SCALARS) else member
+        is_scalar = isinstance(member, Enum) and isinstance(member.value, SCALARS)
+        return value if member is None else member.value if is_scalar else member
     if isinstance(value, list):
         return [_read_inside(inner, nodes, place, root) for place, inner in enumerate(value)]
     if isinstance(value, dict):
@@ -192,9 +211,9 @@ def _read_inside(value: Any, nodes: Nodes, step: int | str, root: JsonSchema) ->
     return _read_names(value, (inner for node in nodes for inner in iter_child_schemas(node, step)), root)
 
 
-def _find_member(text: str, nodes: Nodes) -> Enum | None:
+def _find_member(text: str, nodes: Nodes) -> Any:
     """Return the member that a text names; None if another alternative takes the text as it is."""
-    found: list[Enum] = [node[MEMBERS][text] for node in nodes if text in node.get(MEMBERS, ())]
+    found = [node[MEMBERS][text] for node in nodes if text in node.get(MEMBERS, ())]
     others = [node for node in nodes if MEMBERS not in node]
     if not found or any(text in node.get("enum", [text]) for node in others if node.get("type") == "string"):
         return None

@@ -2,8 +2,9 @@
 
 import json
 from dataclasses import dataclass
+from datetime import date
 from enum import Enum, IntEnum, auto
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 import typing_extensions
@@ -470,3 +471,58 @@ class TestRequired:
             JsonTool(find, parameters={"text": {"required": "yes"}})
         with pytest.raises(DefinitionError, match=r"annotate\(Shade\): no field 'BLACK'"):
             annotate(Shade, required=["BLACK"])
+
+
+class TestKeysThatAreNumbers:
+    """JSON has keys that are texts alone: those are offered, and read as the members of an enum or a Literal."""
+
+    class Level(IntEnum):
+        LOW = 10
+        HIGH = 20
+
+    class Size(Enum):
+        SMALL = 0.5
+        LARGE = 20
+
+    class Stock(BaseModel):
+        levels: dict["TestKeysThatAreNumbers.Level", int] = {}
+        sizes: dict["TestKeysThatAreNumbers.Size", int] = {}
+        more: dict["TestKeysThatAreNumbers.Size", date] = {}
+
+    @pytest.mark.parametrize(
+        ("type_", "keys", "value"),
+        [
+            (Level, ["10", "20"], Level.HIGH),
+            (Size, ["0.5", "20"], Size.LARGE),
+            (Literal[1, 20], ["1", "20"], 20),
+            (Literal[20], ["20"], 20),
+        ],
+    )
+    def test_a_mapping_offers_texts_and_reads_them(self, type_, keys, value):
+        def count(amounts: dict[type_, int]) -> dict[type_, int]:
+            """Counts."""
+            return amounts
+
+        tool = JsonTool(count)
+        for place in (tool.parameters["properties"]["amounts"], tool.output_schema):
+            assert place["propertyNames"] == {"type": "string", "enum": keys}
+        for arguments in ({"amounts": {"20": 3}}, '{"amounts": {"20": 3}}'):
+            assert tool.call(arguments) == {value: 3}
+        error = tool.call_with_raw_arguments('{"amounts": {"3": 3}}')
+        assert error.message.startswith('amounts: the key "3": input should be ')
+
+    def test_a_mapping_in_a_class_does_so_as_well(self):
+        def fill(stock: TestKeysThatAreNumbers.Stock, level: TestKeysThatAreNumbers.Level) -> Any:
+            """Fills."""
+            return stock
+
+        tool = JsonTool(fill)
+        assert tool.parameters["$defs"]["Level"]["enum"] == [10, 20]
+        fields = tool.parameters["$defs"]["Stock"]["properties"]
+        assert [fields[name]["propertyNames"]["enum"] for name in fields] == [["10", "20"], *[["0.5", "20"]] * 2]
+        given = {"stock": {"levels": {"10": 1}, "sizes": {"0.5": 2}, "more": {"20": "2024-01-31"}}, "level": 20}
+        for arguments in (given, json.dumps(given)):
+            stock = tool.call(arguments)
+            assert stock.levels == {self.Level.LOW: 1}
+            assert stock.sizes == {self.Size.SMALL: 2}
+            assert stock.more == {self.Size.LARGE: date(2024, 1, 31)}
