@@ -21,7 +21,7 @@ import agentkit
 
 from .agents import agent_options, build_agent
 from .output import dump_json, exit_code, make_view, print_answer, print_error, print_note, usage_errors
-from .targets import TOOLS, load_agent, load_described
+from .targets import TOOLS, choose_agent, load_agent, load_described
 from .tools import print_findings, print_tools
 
 
@@ -34,7 +34,7 @@ def acp_command(target: str | None, agent: str | None, journal: Path | None, **s
     TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
     sessions are kept, and the editor can open them again.  The agent also has the tools of the editor's MCP servers.
     """
-    served = build_agent(**settings, agent=target or agent, journal=journal)
+    served = build_agent(**settings, agent=choose_agent(target, agent), journal=journal)
     agentkit.acp.serve(served, journal=journal, connect=lambda **server: agentkit.mcp.MCPServer(**server))
 
 
@@ -72,7 +72,7 @@ def web_command(
     conversations are kept, and a run that was interrupted with the server can continue.  With --host other machines
     reach the page; anyone with the printed address can use the agent.
     """
-    served = build_agent(**settings, agent=target or agent, journal=journal)
+    served = build_agent(**settings, agent=choose_agent(target, agent), journal=journal)
 
     def announce(address: str) -> None:
         click.echo(f"open {address}", err=True)  # not masked: the token is what the person needs

@@ -13,7 +13,7 @@ import agentkit
 
 from ..extend import mask
 from .output import FAILED, INTERRUPTED, print_note, print_text
-from .targets import AGENT, FILE, FOLDER, JOURNAL_HELP, JOURNAL_PLACE, load_targets
+from .targets import AGENT, FILE, FOLDER, JOURNAL_HELP, JOURNAL_PLACE, choose_agent, load_targets
 
 _MODEL_HELP = "A model in the place of the agent's; several run side by side."
 _JUDGE_HELP = "The model of rubrics and simulated users that name none."
@@ -66,10 +66,11 @@ def eval_command(
     """
     if significance is not None and baseline is None:
         raise click.UsageError("--significance needs --baseline, the report to compare with")
+    target = choose_agent(target, agent)
     _check_files(files)
     try:
         before = _load_baseline(baseline)
-        found = _load_agent(target or agent)
+        found = _load_agent(target)
         report = agentkit.evals.evaluate(found, cases, journal=journal, **options)
     except KeyboardInterrupt:
         again = "" if journal is None else "; repeat the command to continue"

@@ -91,6 +91,17 @@ AGENT = click.option(
     metavar="TARGET",
     help="An agent of yours, module:agent or file.py:agent; file.py:agent may also be the first argument.",
 )
+_TWO_AGENTS = "{}: --agent names an agent as well. Leave one of them out."
+
+
+def choose_agent(target: str | None, agent: str | None) -> str | None:
+    """Return the agent of the argument, or of --agent; raise `click.UsageError` if the command line has both."""
+    source = click.get_current_context().get_parameter_source("agent")
+    if target is not None and source is ParameterSource.COMMANDLINE:
+        raise click.UsageError(_TWO_AGENTS.format(target))
+    return agent if target is None else target
+
+
 _IMPORTERS = {__file__, import_file.__code__.co_filename, importlib.__file__}
 _IN_FILE = re.compile(r".+\.py:[A-Za-z_]\w*")
 _IN_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -108,6 +119,9 @@ class AgentCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         place = self._find_argument(args)
         if place < len(args) and self._is_agent(args[place]):
+            options = args[: args.index("--")] if "--" in args else args
+            if any(word.partition("=")[0] == "--agent" for word in options):
+                ctx.fail(_TWO_AGENTS.format(args[place]))
             args = [*args[:place], "--agent", *args[place:]]
         elif self.takes_text and self._names_agent_last(args, place):
             word = args[-1]

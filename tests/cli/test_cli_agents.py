@@ -72,6 +72,29 @@ def test_an_agent_behind_the_question_is_refused_and_one_in_it_is_not(run, mine)
     assert run("run", mine, "Read", mine).stdout == f"You wrote: Read {mine}\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "mine.py:agent", "Hi", "--agent", "other.py:agent"),
+        ("run", "--agent=other.py:agent", "mine.py:agent", "Hi"),
+        ("chat", "mine.py:agent", "--agent", "other.py:agent"),
+        ("resume", "mine.py:agent", "1", "--agent", "other.py:agent"),
+        ("web", "mine.py:agent", "--agent", "other.py:agent", "--no-open"),
+        ("acp", "mine.py:agent", "--agent", "other.py:agent"),
+        ("eval", "cases.yaml", "mine.py:agent", "--agent", "other.py:agent"),
+    ],
+)
+def test_two_agents_are_refused(run, mine, words):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert f"{mine}: --agent names an agent as well. Leave one of them out." in " ".join(result.output.split())
+
+
+def test_an_agent_of_the_environment_gives_way_to_the_argument(run, mine):
+    result = run("run", mine, "Hi", "--", "--agent", env={"AGENTKIT_AGENT": "other.py:agent"})
+    assert result.stdout == "You wrote: Hi --agent\n"
+
+
 def test_a_file_of_an_agent_that_is_not_there_is_no_query(run):
     result = run("run", "gone.py:agent", "Hi")
     assert result.exit_code == 2
