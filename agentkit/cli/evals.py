@@ -71,6 +71,8 @@ def eval_command(
     try:
         before = _load_baseline(baseline)
         found = _load_agent(target)
+        if before is not None:
+            _check_baseline(baseline, before, options["models"] or [_name_model(found)])
         report = agentkit.evals.evaluate(found, cases, journal=journal, **options)
     except KeyboardInterrupt:
         again = "" if journal is None else "; repeat the command to continue"
@@ -86,10 +88,6 @@ def eval_command(
             print_text(mask(f"    worse: {name}"))
     for file in files:
         report.save(file, baseline=before)
-    if before and not changes:
-        raise click.UsageError(
-            f"{baseline}: it has no trials of {', '.join(report.models)}, only of {', '.join(before.models)}"
-        )
     least = (0.0 if before else 1.0) if min_pass is None else min_pass
     is_worse = any(change.is_worse(significance) for change in changes.values())
     sys.exit(FAILED if is_worse or report.min_pass_rate < least else 0)
@@ -110,6 +108,19 @@ def _load_baseline(file: Path | None) -> "agentkit.evals.EvalReport | None":
     if not file.exists():
         raise click.UsageError(f"{file}: no such baseline. Write it: agentkit eval ... --out {file}")
     return agentkit.evals.EvalReport.load(file)
+
+
+def _name_model(agent: Any) -> str:
+    """Return the name by which a report knows the model of an agent, or of a function that returns one."""
+    return agent.choose_backend()[0].name if isinstance(agent, agentkit.JsonAgent) else "agent"
+
+
+def _check_baseline(file: Path | None, before: "agentkit.evals.EvalReport", models: Sequence[str]) -> None:
+    """Raise `click.UsageError` for a baseline that nothing can be compared with, before the trials cost anything."""
+    planned = agentkit.evals.EvalReport([agentkit.evals.Trial("", model, 1) for model in models])
+    if not planned.compare(before):
+        named = ", ".join(before.models) or "no model"
+        raise click.UsageError(f"{file}: it has no trials of {', '.join(models)}, only of {named}")
 
 
 def _load_agent(target: str | None) -> Any:

@@ -261,7 +261,10 @@ class EvalReport:
             raise DefinitionError(f"it has version {data.get('version')!r:.20}, expected 1. Update agentkit.")
         try:
             trials = [Trial.from_dict(trial) for trial in data["trials"]]
-            return cls(trials, data["began"], data["seconds"], data["versions"], data["id"])
+            report = cls(trials, data["began"], data["seconds"], data["versions"], data["id"])
+            for model in report.models:
+                report.figures(model)
+            return report
         except (LookupError, TypeError, AttributeError) as error:
             raise DefinitionError(f"it is damaged: {type(error).__name__}: {error}. Write it again.") from error
 

@@ -87,13 +87,26 @@ def test_a_baseline_fails_what_became_worse_alone(evaluate, folder):
 def test_a_baseline_of_other_models_is_no_comparison(evaluate, folder):
     models = ("--model", "openai/none", "--model", "openai/other")
     evaluate(*models, "--out", "base.json")
-    result = evaluate("--baseline", "base.json", "--out", "now.json")
-    assert result.exit_code == 2
-    assert "base.json: it has no trials of offline, only of openai/none, openai/other" in " ".join(
-        result.stderr.split()
-    )
-    assert (folder / "now.json").exists()
+    for target, model in (("mine.py:agent", "offline"), ("mine.py:make", "agent")):
+        result = evaluate("--baseline", "base.json", "--journal", "runs.db", target=target)
+        assert result.exit_code == 2
+        assert f"base.json: it has no trials of {model}, only of openai/none, openai/other" in " ".join(
+            result.stderr.split()
+        )
+    assert not (folder / "runs.db").exists(), "no trial ran"
     assert evaluate("--model", "offline", "--model", "openai/none", "--baseline", "base.json").exit_code == 0
+
+
+@pytest.mark.parametrize("damage", [{"model": []}, {"case": {}}, {"seconds": "1"}])
+def test_a_damaged_baseline_is_refused_before_the_trials(evaluate, folder, damage):
+    evaluate("--out", "base.json")
+    report = json.loads((folder / "base.json").read_text())
+    report["trials"][0] |= damage
+    (folder / "base.json").write_text(json.dumps(report))
+    result = evaluate("--baseline", "base.json", "--journal", "runs.db")
+    assert result.exit_code == 2
+    assert "base.json: it is damaged: TypeError" in " ".join(result.stderr.split())
+    assert not (folder / "runs.db").exists(), "no trial ran"
 
 
 def test_models_stand_side_by_side(evaluate):
