@@ -71,13 +71,27 @@ def name_in_errors(path: str | os.PathLike[str], expected: str, remedy: str) -> 
         raise RunError(f"{os.fspath(path)!r}: {error}") from error
 
 
+_HEAD_BYTES = 64
+
+
 class RecordFile:
     """The file of a run that is recorded; it has what happened so far, also when the process is killed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         with self._errors():
+            self._refuse_other_content()
             self._file = open_private(self._path, encoding="utf-8", errors="backslashreplace")
+
+    def _refuse_other_content(self) -> None:
+        """Raise `JournalError` for a file with content that is no recording: it would be lost."""
+        if not self._path.is_file():  # also a device or a pipe
+            return
+        with self._path.open("rb") as file:
+            first = file.read(_HEAD_BYTES).lstrip()
+        if first and not first.startswith((b'{"kind": "record', b'{"kind":"record')):
+            shown = os.fspath(self._path)
+            raise JournalError(f"record={shown!r}: the file exists and is no recording. Name another file.")
 
     def append(self, records: Sequence[Record]) -> None:
         """Write records, but for the steps and the setup of a journal: the file has whole requests in their place."""

@@ -11,6 +11,7 @@ from waiting import HANGS
 from agentkit import JsonAgent, RunError, tool
 from agentkit.core.errors import LimitExceeded, ModelError, Paused
 from agentkit.engine.model import ToolCallDelta
+from agentkit.extend import JournalError
 from agentkit.journal import runs
 from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel, call
 
@@ -240,6 +241,17 @@ def test_a_run_is_recorded_and_kept_at_a_time(world, path, tmp_path):
     run_id = world.run(agent, "Go", record=path).run_id
     assert replayed(world, agent_of(journal=tmp_path / "runs.db"), path).run_id != run_id
     assert [run.id for run in runs(tmp_path / "runs.db")] == [run_id]
+
+
+def test_a_file_that_is_no_recording_is_not_replaced_and_a_recording_is(world, path):
+    path.write_text("import os\n")
+    with pytest.raises(JournalError, match="the file exists and is no recording"):
+        world.run(agent_of(*REPLIES), "Go", record=path)
+    assert path.read_text() == "import os\n"
+    path.write_text("")
+    for query in ("One", "Two"):
+        world.run(agent_of(*REPLIES), query, record=path)
+    assert Recording.load(path).begin["query"] == "Two"
 
 
 def test_a_run_over_a_real_wire_is_replayed_without_it(world, path):
