@@ -36,6 +36,7 @@ from .core.http_guard import OfRequest as OfRequest
 from .core.http_guard import call_with_request as call_with_request
 from .core.http_guard import is_function as is_function
 from .core.http_guard import limit_header_time as limit_header_time
+from .core.http_guard import run_server as run_server
 from .core.http_guard import user_of as user_of
 from .core.lazy_names import lazy_names as lazy_names
 from .core.masking import hide as hide

@@ -250,8 +250,13 @@ def serve_command(targets: Sequence[str], address: str | None, name: str, hosts:
             return
         host, port = _read_address(address)
         token = os.environ.get("AGENTKIT_MCP_TOKEN", "")
-        print_note(f"serving {len(tools)} tools at http://{host}:{port}/mcp; Ctrl-C stops")
-        agentkit.mcp.serve(tools, http=True, host=host, port=port, hosts=hosts, token=token, name=name)
+
+        def announce(address: str) -> None:
+            print_note(f"serving {len(tools)} tools at {address}; Ctrl-C stops")
+
+        agentkit.mcp.serve(
+            tools, http=True, host=host, port=port, hosts=hosts, token=token, announce=announce, name=name
+        )
 
 
 @mcp_command.command("inspect")

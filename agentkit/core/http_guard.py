@@ -8,10 +8,12 @@ import inspect
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qs
 
+from .background import run_in_thread
 from .errors import DefinitionError
 from .values import frozen
 
@@ -298,6 +300,34 @@ def limit_header_time(protocol: type[Any], seconds: float = HEADER_SECONDS) -> t
     methods = (connection_made, data_received, connection_lost)
     members = {method.__name__: method for method in methods}
     return type("HeaderTimeProtocol", (protocol,), {**members, "header_timer": None})
+
+
+def run_server(server: Any, announce: Callable[[], object], problem: str) -> None:
+    """Run a server of uvicorn until it is stopped, and call `announce` when it listens.
+
+    Before, another program may answer at the address.
+
+    Args:
+        server: A `uvicorn.Server`, which is changed.
+        announce: It runs in a thread.
+        problem: The text of the error if the server cannot listen.
+
+    Raises:
+        DefinitionError: The address is in use, or not one of this machine; uvicorn has logged which.
+    """
+    listen = server.startup
+
+    async def startup(sockets: Any = None) -> None:
+        try:
+            await listen(sockets)
+        except SystemExit as error:
+            raise DefinitionError(problem) from error
+        if server.started:
+            await run_in_thread(announce)
+
+    server.startup = startup
+    with suppress(KeyboardInterrupt):
+        server.run()
 
 
 def _matches(text: str, pattern: str) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import Context as EmptyContext
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -70,6 +71,7 @@ from ..extend import (
     opened_store,
     read_form,
     render_text,
+    run_server,
     sanitize,
     sends_outside,
     set_timeout,
@@ -666,6 +668,7 @@ def serve(
     port: int = DEFAULT_MCP_PORT,
     hosts: Sequence[str] = (),
     token: str = "",
+    announce: Callable[[str], object] = str,
     **options: Any,
 ) -> None:
     """Serve tools until the client leaves, or the program is stopped.
@@ -677,7 +680,11 @@ def serve(
         port: The port.
         hosts: As for `make_app`.
         token: As for `make_app`.
+        announce: Called with the address when the server answers there, over HTTP.
         options: As for `make_server` and, over HTTP, `make_app`.
+
+    Raises:
+        DefinitionError: A tool or an option is not valid, or the address cannot be used.
     """
     if not http:
         with suppress(KeyboardInterrupt):
@@ -687,7 +694,12 @@ def serve(
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     app = make_app(tools, host=host, hosts=hosts, token=token, **options)
-    uvicorn.run(app, host=host, port=port, http=limit_header_time(AutoHTTPProtocol), log_level="warning")
+    protocol = limit_header_time(AutoHTTPProtocol)
+    server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, http=protocol, log_level="warning"))
+    remedy = "Name another port: agentkit mcp serve --http :PORT, or serve(port=...)"
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    problem = f"the tools cannot be served at {shown}. {remedy}"
+    run_server(server, partial(announce, f"http://{shown}/mcp"), problem)
 
 
 async def serve_stdio(tools: Any, **options: Any) -> None:

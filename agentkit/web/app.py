@@ -10,7 +10,7 @@ import re
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -28,7 +28,7 @@ from ..extend import (
     is_function,
     limit_header_time,
     mask,
-    run_in_thread,
+    run_server,
     to_valid_text,
     user_of,
 )
@@ -327,34 +327,17 @@ def serve(
         lifespan="off",
         timeout_graceful_shutdown=2,
     )
-    with suppress(KeyboardInterrupt):
-        PageServer(config, app.state.end_streams, partial(announce, address)).run()
+    remedy = "Name another port: agentkit web --port N, or serve(port=...)"
+    problem = f"the page cannot be served at {host}:{port}. {remedy}"
+    run_server(PageServer(config, app.state.end_streams), partial(announce, address), problem)
 
 
 class PageServer(uvicorn.Server):
-    """A server that announces its address when it listens, and ends the streams before it waits for its connections.
+    """A server that ends the streams before it waits for its connections; a cancelled one writes a traceback."""
 
-    A stream that is cancelled writes a traceback.
-    """
-
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None], announce: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
         self._end_streams = end_streams
-        self._announce = announce
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then announce the address: before, a browser would open the page of the program that has the port.
-
-        Raises:
-            DefinitionError: The address is in use, or not one of this machine; uvicorn has logged which.
-        """
-        try:
-            await super().startup(sockets)
-        except SystemExit as error:
-            place = f"{self.config.host}:{self.config.port}"
-            remedy = "Name another port: agentkit web --port N, or serve(port=...)"
-            raise DefinitionError(f"the page cannot be served at {place}. {remedy}") from error
-        await run_in_thread(self._announce)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then the connections."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -77,6 +78,14 @@ def test_an_address_that_others_reach_names_the_variable_of_its_token(run):
         assert refused.exit_code == 2
         assert problem in refused.stderr
         assert "AGENTKIT_MCP_TOKEN" in refused.stderr
+
+
+def test_a_port_in_use_is_wrong_usage_and_its_address_not_announced(run):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = run("mcp", "serve", "--tools", "agentkit_tools:calculate", "--http", f":{port}")
+    assert (done.exit_code, "serving" in done.output) == (2, False), done.output
+    assert f"the tools cannot be served at 127.0.0.1:{port}. Name another port" in " ".join(done.output.split())
 
 
 def test_a_wrong_file_is_wrong_usage(run):
