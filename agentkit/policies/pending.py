@@ -118,7 +118,17 @@ def read_approval(form: Mapping[str, Any]) -> Decision:
 
 
 def join_given(approvals: Any, answers: Any) -> Any:
-    """Return `answers=` with what is given as `approvals=`, where a dict is always other arguments."""
+    """Return `answers=` with what is given as `approvals=`, where a dict is always other arguments.
+
+    Raises:
+        RunError: One of them is no mapping, such as a function that decides.
+    """
+    for name, given in (("approvals", approvals), ("answers", answers)):
+        if given is not None and not isinstance(given, Mapping):
+            raise RunError(
+                f"{name}: expected decisions by the ids of pending calls, {{'call_1': True}}, got {given!r:.80}. "
+                "What decides about each call as it comes is approve=function, of the agent or of the run."
+            )
     if not isinstance(approvals, Mapping) or not isinstance(answers or {}, Mapping):
         return approvals or answers
     decisions = {key: PersonAnswer(value) if isinstance(value, dict) else value for key, value in approvals.items()}

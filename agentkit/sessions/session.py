@@ -371,7 +371,10 @@ class Session:
         if query is None:
             self._accept(answers)
         elif answers:
-            raise RunError("answers are for pending calls. Leave the query out: agent.run(answers=...)")
+            raise RunError(
+                "answers= and approvals= are for pending calls. Leave the query out: agent.run(answers=...). What "
+                "decides about the calls of a query is approve=function, of the agent or of the run."
+            )
         has_old = bool(self.messages) and self.messages[0]["role"] == "system"
         if not has_old or text_of(self.messages[0]) != instruction.strip():
             self._read = None

@@ -264,3 +264,11 @@ class TestWhatCannotBe:
         pause = pause_of(world, agent_of(book))
         with pytest.raises(RunError, match=r"Leave the query out: agent\.run\(answers=\.\.\.\)"):
             world.run(agent_of(book), "go", session=pause.session, answers={"call_1_1": 1})
+
+    @pytest.mark.parametrize("query", [None, "go"])
+    @pytest.mark.parametrize("name", ["answers", "approvals"])
+    @pytest.mark.parametrize("given", [bool, True, ["call_1_1"]])
+    def test_what_is_no_mapping_is_refused_by_its_name(self, world, query, name, given):
+        pause = pause_of(world, agent_of(book))
+        with pytest.raises(RunError, match=rf"^{name}: expected decisions .*approve=function"):
+            world.run(agent_of(book), query, session=pause.session, **{name: given})

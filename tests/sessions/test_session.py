@@ -437,7 +437,7 @@ class TestAPause:
             ({"d": True}, None, "nothing waits with the id 'd'.*Waiting: 'c', 'c/i'"),
             ({"c": None}, None, r"answers\['c'\] must be True, False.*got NoneType"),
             ({"c": 1}, None, "got int"),
-            ({"c": True}, "and a query", "Leave the query out"),
+            ({"c": True}, "and a query", "^answers= and approvals= are for .* Leave the query out.*approve=function"),
         ],
     )
     def test_senseless_decisions_are_refused(self, approvals, query, reason):
