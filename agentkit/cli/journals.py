@@ -251,7 +251,10 @@ def resume_command(
         return
     changed: Any = "go on" if go_on else "refuse"
     session = agentkit.Session.resumed(run_id, journal, on_uncertain="ask", changed=changed)
-    view = make_view(quiet=quiet)
+    has_answer = session.journaled is not None and session.journaled.stored is not None
+    if has_answer and not quiet:
+        print_note("the run has ended; this is its answer")
+    view = make_view(quiet=quiet or has_answer)
     agent = build_agent(**settings, journal=journal, read=view.read)
     answers = _read_answers(session.pending, approved, denied, answered)
     with view, answered_input(view.read):

@@ -120,6 +120,8 @@ def test_a_stopped_run_is_listed_and_resumed(run, stopped):
     assert "asking scripted" in listed.stdout
     done = run("resume", stopped, "--tools", "mytools.py:add", "--quiet")
     assert (done.stdout, done.exit_code) == ("5\n", 0)
+    again = run("resume", stopped, "--tools", "mytools.py:add")
+    assert (again.stdout, again.stderr) == ("5\n", "the run has ended; this is its answer\n")
     assert "no run is waiting to continue" in run("resume").stderr
 
 
