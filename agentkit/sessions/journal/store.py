@@ -136,10 +136,18 @@ def without_scheme(place: str | os.PathLike[str]) -> str | os.PathLike[str]:
 
 
 def absolute_place(place: Place) -> str:
-    """Return the absolute path of a file without links, or the URL: equal for the same journal."""
+    """Return the absolute path of a file without links, or the URL: equal for the same journal.
+
+    Raises:
+        JournalError: The path is relative, and the working directory was removed.
+    """
     if not isinstance(place, str | os.PathLike):
         return f"{place.named} {id(place)}"
-    return str(place) if is_url(place) else os.path.realpath(place)
+    try:
+        return str(place) if is_url(place) else os.path.realpath(place)
+    except FileNotFoundError as error:
+        remedy = "Change to another one, or name an absolute path"
+        raise JournalError(f"{os.fspath(place)!r}: the working directory does not exist any more. {remedy}.") from error
 
 
 def is_same_place(one: Place, other: Place) -> bool:

@@ -38,6 +38,18 @@ def failing(*numbers: int):
     return write_or_fail
 
 
+@pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
+def test_a_relative_path_in_a_folder_that_was_removed_is_an_error_of_the_journal(tmp_path, monkeypatch, capsys, name):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(JournalError, match=rf"'{name}': the working directory does not exist any more\. Change to"):
+        runs(name)
+    assert agent_of(name, answer("2")).run("Go").answer == "2"
+    assert "the run is not recorded" in capsys.readouterr().err
+
+
 class TestWrites:
     """Writes that fail."""
 
