@@ -10,16 +10,17 @@ from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, SecretStr, field_serializer
 
 from agentkit.core.messages import ToolCall
 from agentkit.tools.registry import ToolRegistry
+from agentkit.tools.results.jsonable import MAX_ENTRIES
 from agentkit.tools.results.result_text import MAX_IMAGE_BYTES, MAX_IMAGES, render_result, render_text
 
 
@@ -155,6 +156,28 @@ def test_models_that_refer_to_each_other_are_shown():
     shown = json.loads(render_text(car))
     assert [each["name"] for each in shown["parts"]] == ["wheel", "door", "seat"]
     assert {each["parent"] for each in shown["parts"]} == {"<Part again: a cycle>"}
+
+
+class Pair(BaseModel):
+    left: Any = None
+    right: Any = None
+
+    @field_serializer("right")
+    def _count(self, value: Any) -> Any:
+        SERIALIZED.append(None)
+        return value
+
+
+SERIALIZED: list[None] = []
+
+
+def test_models_that_share_their_parts_are_not_written_out_without_end():
+    value = Pair()
+    for _ in range(21):
+        value = Pair(left=value, right=value)
+    SERIALIZED.clear()
+    assert render_text(value).startswith('{"left":{"left":')
+    assert len(SERIALIZED) <= MAX_ENTRIES
 
 
 def test_what_shares_its_parts_does_not_grow_without_end():

@@ -207,6 +207,7 @@ class _Conversion:
         self._show = show or _describe_content
         self._left = MAX_ENTRIES
         self._without_parts: dict[int, Any] = {}
+        self._sizes: dict[int, tuple[Any, int]] = {}
 
     def plain(self, value: Any, inside: tuple[int, ...]) -> Any:
         """Return `value` as JSON data; `inside` holds the ids of the enclosing objects."""
@@ -244,7 +245,7 @@ class _Conversion:
         if self._is_shown and is_frame(value):
             parts: Any = read_frame(value, MAX_ROWS_READ, MAX_COLUMNS_READ)
         else:
-            parts = _split(value, self._without_parts, with_images=self._is_shown)
+            parts = _split(value, self._without_parts, self._sizes, with_images=self._is_shown)
         if parts is None:
             return describe_object(value)
         if id(value) in inside:
@@ -293,10 +294,10 @@ def _describe_content(content: bytes | ContentPart | Table) -> str:
     return f"[{len(content)} bytes]" if isinstance(content, bytes) else format_table(content)
 
 
-def _split(value: Any, without: dict[int, Any], *, with_images: bool) -> Any:
+def _split(value: Any, without: dict[int, Any], sizes: dict[int, tuple[Any, int]], *, with_images: bool) -> Any:
     """Return the content of a value one level deep: a mapping, a sequence or a simpler value; None if it has none."""
     if isinstance(value, BaseModel):
-        return _split_model(value, without)
+        return _split_model(value, without, sizes)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = (entry.name for entry in dataclasses.fields(value))
         return {name: getattr(value, name) for name in names if hasattr(value, name)}
@@ -316,13 +317,30 @@ def _split(value: Any, without: dict[int, Any], *, with_images: bool) -> Any:
         return None
 
 
-def _split_model(value: BaseModel, without: dict[int, Any]) -> Any:
-    if _has_part(value, without):
+def _split_model(value: BaseModel, without: dict[int, Any], sizes: dict[int, tuple[Any, int]]) -> Any:
+    if _has_part(value, without) or _count_entries(value, sizes) > MAX_ENTRIES:
         return dict(value)
     try:
         return value.model_dump(mode="json", by_alias=True, warnings=False)
     except Exception:  # binary data, a cycle, or an object without a JSON form
         return dict(value)
+
+
+def _count_entries(value: Any, sizes: dict[int, tuple[Any, int]], depth: int = 0) -> int:
+    """Return how many entries a value has as JSON data, which has a shared part once for each of its places.
+
+    `sizes` are the objects by their ids whose entries are counted already, with their numbers.
+    """
+    if isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
+        value = getattr(value, "__dict__", None)
+    if not isinstance(value, dict | list | tuple):
+        return 1
+    if id(value) not in sizes:
+        sizes[id(value)] = value, 1  # for a cycle, which pydantic refuses
+        inner = value.values() if isinstance(value, dict) else value
+        size = sum(_count_entries(one, sizes, depth + 1) for one in inner) if depth <= MAX_DATA_NESTING else MAX_ENTRIES
+        sizes[id(value)] = value, 1 + size
+    return sizes[id(value)][1]
 
 
 def _has_part(value: BaseModel, without: dict[int, Any]) -> bool:
