@@ -182,7 +182,7 @@ class MCPServer:
 
         try:
             await run_on(loop, open_once())
-        except asyncio.CancelledError:  # it may have been opened before this loop knew of it
+        except asyncio.CancelledError:  # the server may be open before this loop has the news
             loop.call_soon_threadsafe(close_again)
             raise
         finally:

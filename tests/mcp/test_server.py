@@ -320,8 +320,8 @@ def test_a_tool_with_a_state_takes_its_first_step_once(talk):
         """Transfer money."""
         if run.answered is None:
             tickets.append(f"T-{len(tickets) + 1}")
-            code, day = Question("Which code?", id="code"), Question("Which day?", id="day")
-            raise InputRequired(code, day, state={"ticket": tickets[-1]})
+            questions = [Question("Which code?", id="code"), Question("Which day?", id="day")]
+            raise InputRequired(*questions, state={"ticket": tickets[-1]})
         return f"{run.answered.state['ticket']} {run.answered.values}"
 
     forms = {"code": {"answer": "1234"}, "day": {"answer": "Monday"}}
