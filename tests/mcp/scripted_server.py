@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import threading
 import time
 
 
@@ -144,13 +143,18 @@ class Twice(Scripted):
 
 
 class Late(Scripted):
-    """Answers `slow` after a second, in a thread."""
+    """Answers `slow` when the call is cancelled."""
 
     tools = [*Scripted.tools, tool("slow")]
 
+    def receive(self, request):
+        super().receive(request)
+        if request.get("method") == "notifications/cancelled":
+            answer(self.slow, text("late"))
+
     def tools_call(self, request):
         if request["params"]["name"] == "slow":
-            threading.Timer(1.0, answer, [request, text("late")]).start()
+            self.slow = request
         else:
             super().tools_call(request)
 

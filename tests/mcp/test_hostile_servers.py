@@ -9,9 +9,12 @@ import pytest
 from servers import ANSWER, contents, make_calls, scripted, wait_until_nothing_is_left
 from waiting import wait_until
 
-from agentkit import JsonAgent, JsonTool, Limits, RunStopped
+from agentkit import JsonAgent, Limits, RunStopped
+from agentkit.core.flow import around, ask
 from agentkit.events import Progress, ServerLogged
+from agentkit.mcp.link import MAX_BURST, MAX_EVENTS_PER_SECOND
 from agentkit.testing import ScriptedModel, call
+from agentkit.tools.execution.call_tools import CallTools
 
 
 @pytest.fixture(autouse=True)
@@ -38,17 +41,32 @@ def test_a_server_that_is_killed_between_two_calls_is_started_again(world):
             if "scripted_server" in " ".join(child.cmdline()):
                 child.kill()
                 child.wait(60)
-        time.sleep(0.2)
+        wait_until(lambda: not any(connection.is_usable for connection in server._link._connections))
         return "killed"
 
+    server = scripted()
     model = ScriptedModel(call("echo", text="a"), call("kill"), call("echo", text="b"), ANSWER)
-    assert contents(world.run(JsonAgent(scripted(), kill, model=model), "q")) == ["a", "killed", "b"]
+    assert contents(world.run(JsonAgent(server, kill, model=model), "q")) == ["a", "killed", "b"]
+
+
+def within(seconds: float, name: str):
+    """Return a policy that gives the calls of one tool so many seconds, and those of the others as long as they need."""
+
+    def change(effect):
+        return ask(
+            effect.with_calls(
+                bound.change(timeout=seconds) if bound.call.name == name else bound for bound in effect.calls
+            )
+        )
+
+    return around(change, CallTools)
 
 
 def test_a_call_that_hangs_is_abandoned_and_cancelled_at_the_server(world, tmp_path):
     notes = tmp_path / "notes"
     model = ScriptedModel(call("hang"), call("echo", text="next"), ANSWER)
-    result = world.run(JsonAgent(scripted("Hangs", notes=notes), model=model, limits=Limits(tool_seconds=0.3)), "q")
+    agent = JsonAgent(scripted("Hangs", notes=notes), model=model, policies=[within(0.3, "hang")])
+    result = world.run(agent, "q")
     late, after = contents(result)
     assert "did not finish within 0.3 seconds" in late
     assert after == "next"
@@ -72,13 +90,19 @@ def test_stopping_a_run_cancels_its_calls_at_the_server(world, tmp_path):
     assert "notifications/cancelled" in notes.read_text()
 
 
-def test_a_run_can_be_stopped_while_a_server_opens(world):
-    agent = JsonAgent(scripted("Silent"), model=ScriptedModel(ANSWER))
-    timer = threading.Timer(0.5, agent.stop, ["enough"])
-    timer.start()
+def test_a_run_can_be_stopped_while_a_server_opens(world, tmp_path):
+    notes = tmp_path / "notes"
+    agent = JsonAgent(scripted("Silent", notes=notes), model=ScriptedModel(ANSWER))
+
+    def stop() -> None:
+        wait_until(notes.exists)
+        agent.stop("enough")
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
     with pytest.raises(RunStopped):
         world.run(agent, "q")
-    timer.join()
+    stopping.join()
 
 
 def test_a_run_that_is_left_early_closes_the_server():
@@ -113,11 +137,14 @@ def test_cancelling_a_task_closes_the_server(tmp_path):
     asyncio.run(main())
 
 
-def test_cancelling_a_task_while_the_server_opens_ends_the_program():
+def test_cancelling_a_task_while_the_server_opens_ends_the_program(tmp_path):
+    notes = tmp_path / "notes"
+
     async def main() -> None:
-        agent = JsonAgent(scripted("Silent"), model=ScriptedModel(ANSWER))
+        agent = JsonAgent(scripted("Silent", notes=notes), model=ScriptedModel(ANSWER))
         task = asyncio.create_task(agent.arun("q"))
-        await asyncio.sleep(0.3)
+        while not notes.exists():
+            await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -133,24 +160,21 @@ def test_nonsense_and_second_answers_are_ignored(world, kind, capfd):
 
 
 def test_a_late_answer_is_not_taken_for_that_of_the_next_call(world):
-    def wait() -> str:
-        """Waits for the late answer."""
-        time.sleep(1)
-        return "waited"
-
-    model = ScriptedModel(call("slow"), call("wait"), call("echo", text="mine"), ANSWER)
-    tools = scripted("Late"), JsonTool(wait, timeout=None)
-    late, *rest = contents(world.run(JsonAgent(*tools, model=model, limits=Limits(tool_seconds=0.2)), "q"))
+    model = ScriptedModel(call("slow"), call("echo", text="mine"), ANSWER)
+    agent = JsonAgent(scripted("Late"), model=model, policies=[within(0.2, "slow")])
+    late, after = contents(world.run(agent, "q"))
     assert "did not finish within 0.2 seconds" in late
-    assert rest == ["waited", "mine"]
+    assert after == "mine"
 
 
 def test_a_flood_is_limited(world):
     events: list = []
+    begun = time.monotonic()
     result, _ = make_calls(
         world, scripted("Floods"), call("echo"), listeners=[events.append], limits=Limits(result_chars=2_000)
     )
+    most = MAX_BURST + MAX_EVENTS_PER_SECOND * (time.monotonic() - begun)
     (text,) = contents(result)
     assert len(text) < 3_000
     for kind in (Progress, ServerLogged):
-        assert 100 <= sum(isinstance(event, kind) for event in events) < 400
+        assert MAX_BURST <= sum(isinstance(event, kind) for event in events) <= most

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import pytest
 from servers import ANSWER, contents, over_http
+from waiting import wait_until
 
 from agentkit import JsonAgent, Paused, RunError, Session, ToolError
 from agentkit.events import Progress
@@ -37,11 +38,12 @@ def shop(request):
 def test_tools_are_called_and_changes_are_followed(shop):
     def wait() -> None:
         """Waits, because over HTTP the news may arrive after the result."""
-        time.sleep(0.5)
+        wait_until(lambda: "fresh" in {offered.name for offered in server.offered})
 
+    server = shop()
     events: list = []
     calls = call("add", a=1, b=2), call("work"), call("grow"), call("wait"), call("fresh")
-    result = JsonAgent(shop(), wait, model=ScriptedModel(*calls, ANSWER), listeners=[events.append]).run("q")
+    result = JsonAgent(server, wait, model=ScriptedModel(*calls, ANSWER), listeners=[events.append]).run("q")
     values = [entry.value["result"] for entry in result.calls[:5] if entry.value]
     assert values == [3, "worked", "grown", "fresh"]
     values = [event.value for event in events if isinstance(event, Progress)]

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from servers import over_http, wait_until_nothing_is_left
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from waiting import HANGS
 
 from agentkit import (
     DefinitionError,
@@ -413,12 +414,14 @@ def test_data_that_a_tool_reports_is_progress_as_json(talk):
 
 
 def test_a_cancelled_call_is_cancelled(talk):
+    begun = threading.Event()
     ended = []
 
     async def wait() -> str:
         """Wait."""
+        begun.set()
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(HANGS)
         except asyncio.CancelledError:
             ended.append("cancelled")
             raise
@@ -426,12 +429,11 @@ def test_a_cancelled_call_is_cancelled(talk):
 
     async def work(client):
         running = asyncio.create_task(client.call_tool("wait", {}))
-        await asyncio.sleep(0.1)
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
         running.cancel()
-        for _ in range(100):
-            if ended:
-                break
-            await asyncio.sleep(0.02)
+        while not ended:
+            await asyncio.sleep(0.01)
 
     talk(work, tools=[wait])
     assert ended == ["cancelled"]
@@ -782,8 +784,8 @@ def test_fifty_calls_at_once_are_answered_each_with_its_own_result(talk):
         results = await asyncio.gather(*(client.call_tool(name, {"number": n}) for n, name in enumerate(names)))
         assert [result.structured_content["result"] for result in results] == [*range(50)]
         assert len(started) > 1
-        await asyncio.sleep(0.1)
-        assert asyncio.all_tasks() == before
+        while asyncio.all_tasks() != before:
+            await asyncio.sleep(0.01)
 
     threads = {*threading.enumerate()}
     abandoned = count_abandoned()
