@@ -1,5 +1,6 @@
 """The runs of workers in other processes."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -27,8 +28,17 @@ def submit(client: Client, number: int, seconds: float) -> list[RunHandle]:
     return [client.submit("agent", f"effect 20 {seconds} r{place}") for place in range(number)]
 
 
+def effects_at_rest(effects: Callable[[], list[str]]) -> list[str]:
+    """Return the effects as soon as no more are made: calls in progress have ended, and no further one begins."""
+    before: list[str] = []
+    while (made := effects()) != before:
+        before = made
+        time.sleep(3)
+    return made
+
+
 def check_finished(handles: list[RunHandle], effects: Callable[[], list[str]]) -> int:
     """All runs of 20 steps finish, and no effect is repeated or lost; returns the number of calls in doubt."""
     for handle in handles:
-        assert handle.result(timeout=60) == f"done {handle.status.query.split()[3]}"
+        assert handle.result(timeout=900) == f"done {handle.status.query.split()[3]}"
     return check_effects(effects(), [handle.status for handle in handles], 20)

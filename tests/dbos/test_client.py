@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 from dbos._serialization import DBOSDefaultSerializer, deserialize_value
+from waiting import HANGS
 
 from agentkit import DefinitionError, JsonAgent, Paused, Pending, RunError
 from agentkit.cli import main
@@ -382,7 +383,7 @@ def test_the_commands_submit_list_cancel_and_retry(url):
         return done.stdout
 
     assert run("submit", "Hello", "there", "--db", url, "--id", "one", "--key", "ada") == "one\n"
-    assert re.fullmatch(r"one  queued +\ds  agent  key ada  Hello there\n", run("runs", "--db", url))  # no costs yet
+    assert re.fullmatch(r"one  queued +\d+s  agent  key ada  Hello there\n", run("runs", "--db", url))  # no costs yet
     run("runs", "one", "--cancel", "--db", url)
     (listed,) = json.loads(run("runs", "--db", url, "--state", "stopped", "--json"))
     assert (listed["id"], listed["query"], listed["key"]) == ("one", "Hello there", "ada")
@@ -449,7 +450,7 @@ def test_the_last_events_of_a_run_are_written_after_those_before_them():
     events._add(RunNotice(1, "first"))
     writer = threading.Thread(target=log.write)
     writer.start()
-    assert is_waiting.wait(10)
+    assert is_waiting.wait(HANGS)
     events._add(RunNotice(1, "last"))
     log.close(events)
     writer.join()

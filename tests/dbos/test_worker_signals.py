@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from waiting import HANGS
+
 CODE = """
 import signal
 from agentkit import JsonAgent
@@ -25,7 +27,7 @@ print("stopped")
 def test_a_signal_may_interrupt_the_handler_of_another_one(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", CODE], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
-        assert child.communicate(timeout=60)[0] == "stopped\n"
+        assert child.communicate(timeout=HANGS)[0] == "stopped\n"
     finally:
         child.kill()
         child.communicate()

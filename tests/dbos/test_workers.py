@@ -535,7 +535,7 @@ def check_deletion(client, url) -> None:
     wait_until(lambda: any(one.state == "finished" for one in client.runs() if one.query.endswith("sesame4")))
     client.unschedule("once")
     waiting = client.submit("agent", "effect 1 0 waits", delay=1000)
-    running = client.submit("agent", "effect 20 3 works")
+    running = client.submit("agent", "effect 5000 3 works")
     wait_until(lambda: running.status.state == "running" and running.id in {run.id for run in runs(url)})
     assert all(found_in_tables(url, label) for label in secrets)
     delete(done.id, store=url)
@@ -551,7 +551,7 @@ def check_deletion(client, url) -> None:
 
     wait_until(is_removed)
     assert (waiting.status.state, waiting.status.query) == ("queued", "effect 1 0 waits")
-    assert (running.status.state, running.status.query) == ("running", "effect 20 3 works")
+    assert (running.status.state, running.status.query) == ("running", "effect 5000 3 works")
     running.stop()
     for handle in (done, failed, paused, cancelled):
         assert handle.status.state == "deleted"

@@ -708,17 +708,19 @@ async def wait_until_idle(conversation):
 def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
     ended = []
 
-    async def wait() -> str:
-        """Waits."""
-        try:
-            await asyncio.sleep(0.4)
-        except asyncio.CancelledError:
-            ended.append("cancelled")
-            raise
-        ended.append("done")
-        return "ok"
-
     async def disconnect(stops):
+        may_end = asyncio.Event()
+
+        async def wait() -> str:
+            """Waits."""
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                ended.append("cancelled")
+                raise
+            ended.append("done")
+            return "ok"
+
         agent = JsonAgent(wait, model=ScriptedModel(call("wait"), answer("x")))
         conversation = Thread("t")
         given = parse_input({"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "?"}]})
@@ -729,6 +731,8 @@ def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
             if "TOOL_CALL_END" in line:
                 break
         await stream.aclose()
+        if not stops:
+            may_end.set()
         await wait_until_idle(conversation)
         return conversation.events[-1]["outcome"]["type"]
 
