@@ -36,9 +36,7 @@ def test_the_commands_of_the_example_answer_a_question(postgres_url, tmp_path):
         for number in range(2):
             wait_until((tmp_path / str(number)).read_text)
         question = COMPOSE.read_text().partition("# Then: ")[2].partition(" --db ")[0]
-        done = subprocess.run(
-            [*words(question), "--wait"], env=environment, capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([*words(question), "--wait"], env=environment, capture_output=True, text=True, check=True)
         assert done.stdout == "391\n"
         for line in ("query    ", "call     ", "result   ", "total    "):  # while the worker executes it
             assert line in done.stderr

@@ -1,6 +1,6 @@
 // Drives the page in a headless browser.  Each check prints a line of JSON; the test reads them.
 import { spawn } from "node:child_process";
-import { given, launch, report, requirePackage } from "./page_browser.mjs";
+import { given, launch, openContext, report, requirePackage } from "./page_browser.mjs";
 
 const [base, ...serverCommand] = given;
 const axePath = requirePackage.resolve("axe-core/axe.min.js");
@@ -27,7 +27,7 @@ async function kill() {
 await startServer();
 const browser = await launch();
 try {
-  const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
+  const context = await openContext(browser, { viewport: { width: 1200, height: 900 } });
   // axe is added by the debugging protocol: the policy of the page admits no script of anyone else
   const page = await context.newPage();
   const problems = [];
@@ -175,7 +175,7 @@ try {
   await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).querySelector(".busy .call"));
   await page.reload();
   await page.waitForFunction(() => document.querySelector("#main").classList.contains("running"));
-  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes("It is done: worked"), null, { timeout: 15000 });
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes("It is done: worked"));
   await ended();
   report("reloaded", await page.locator(".query").count());
 
@@ -185,8 +185,8 @@ try {
   await kill();
   await page.waitForFunction(() => document.querySelector("#notice").innerText.includes("Trying again"));
   await startServer();
-  await page.click("#notice button", { timeout: 15000 });
-  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("It is done"), null, { timeout: 15000 });
+  await page.click("#notice button");
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("It is done"));
   await ended();
   report("continued", [await page.locator(".query").count(), (await lastReply().locator(".markdown").innerText()).trim()]);
 
@@ -214,7 +214,7 @@ try {
   await page.keyboard.press("Home");
   report("scrubbed by key", await page.locator(".reply").count());
   await page.click("#play");
-  await page.waitForFunction((end) => document.querySelector("#place").value === String(end), last, { timeout: 15000 });
+  await page.waitForFunction((end) => document.querySelector("#place").value === String(end), last);
   await addAxe();
   await axe("replay");
 

@@ -1,11 +1,11 @@
 // Drives the list of evaluations and the report of one.  Each check prints a line of JSON.
 import { readFileSync } from "node:fs";
-import { given, launch, report, requirePackage } from "./page_browser.mjs";
+import { given, launch, openContext, report, requirePackage } from "./page_browser.mjs";
 
 const [base] = given;
 const browser = await launch();
 try {
-  const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
+  const context = await openContext(browser, { viewport: { width: 1200, height: 900 } });
   const page = await context.newPage();
   const problems = [];
   const watch = (one) => {

@@ -1,15 +1,15 @@
 // Drives the page in two windows on a journal that other processes left and continue.  Each check prints a line of JSON.
-import { given, launch, report } from "./page_browser.mjs";
+import { given, launch, openContext, report } from "./page_browser.mjs";
 
 const [base] = given;
 const browser = await launch();
 try {
-  const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
+  const context = await openContext(browser, { viewport: { width: 1200, height: 900 } });
   const page = await context.newPage();
   const problems = [];
   page.on("pageerror", (error) => problems.push(error.message));
   const lastReply = (where) => where.locator(".reply").last();
-  const says = (where, text) => where.waitForFunction((wanted) => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes(wanted), text, { timeout: 20000 });
+  const says = (where, text) => where.waitForFunction((wanted) => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes(wanted), text);
   const openRun = async (query) => {
     await page.locator("#run-list a", { hasText: query }).first().click();
     await page.waitForFunction((wanted) => document.querySelector("#title").textContent.includes(wanted), query);

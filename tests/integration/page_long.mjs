@@ -1,10 +1,10 @@
 // Drives the page through a long answer in many pieces: how often it is laid out, and what a person who reads keeps.
-import { given, launch, report } from "./page_browser.mjs";
+import { given, launch, openContext, report } from "./page_browser.mjs";
 
 const [base] = given;
 const browser = await launch();
 try {
-  const page = await (await browser.newContext({ viewport: { width: 1200, height: 900 } })).newPage();
+  const page = await (await openContext(browser, { viewport: { width: 1200, height: 900 } })).newPage();
   const problems = [];
   page.on("pageerror", (error) => problems.push(error.message));
   const debug = await page.context().newCDPSession(page);
@@ -16,7 +16,7 @@ try {
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => document.querySelector("#main").classList.contains("running"));
   };
-  const ended = () => page.waitForFunction(() => !document.querySelector("#main").classList.contains("running"), undefined, { timeout: 60000, polling: 500 });
+  const ended = () => page.waitForFunction(() => !document.querySelector("#main").classList.contains("running"), undefined, { polling: 500 });
 
   await page.goto(`${base}/?token=token`);
   await page.waitForSelector(".welcome");

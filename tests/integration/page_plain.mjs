@@ -1,17 +1,17 @@
 // Drives the page of a server without a journal, over plain http from the name of another machine: no secure context.
-import { given, launch, report } from "./page_browser.mjs";
+import { given, launch, openContext, report } from "./page_browser.mjs";
 
 const [base, behind] = given;
 const browser = await launch(`--host-resolver-rules=MAP ${new URL(base).hostname} 127.0.0.1`);
 try {
-  const page = await (await browser.newContext({ viewport: { width: 1200, height: 900 } })).newPage();
+  const page = await (await openContext(browser, { viewport: { width: 1200, height: 900 } })).newPage();
   const problems = [];
   page.on("pageerror", (error) => problems.push(error.message));
   const send = async (text) => {
     await page.fill("#composer-text", text);
     await page.keyboard.press("Enter");
   };
-  const says = (text) => page.waitForFunction((wanted) => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes(wanted), text, { timeout: 20000 });
+  const says = (text) => page.waitForFunction((wanted) => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes(wanted), text);
 
   await page.goto(`${base}/?token=token`);
   await page.waitForSelector(".welcome");
@@ -45,7 +45,7 @@ try {
   await send("Please refund Ada");
   await page.waitForSelector(".pending");
   await other.clock.fastForward(10000);
-  await other.waitForSelector("#inbox a", { timeout: 5000 });
+  await other.waitForSelector("#inbox a");
   report("in the background", [...before, await other.title(), await focused()]);
   await other.close();
   await page.click("#new-thread");
@@ -63,18 +63,18 @@ try {
   };
   // what the server refuses is asked again, and so are arguments that do not fit, with the reason
   await allowWith("[1]");
-  await page.waitForFunction(() => document.querySelector("#notice").innerText.includes("must be an object"), undefined, { timeout: 10000 }).catch(() => {});
-  await page.locator(".decision").first().waitFor({ timeout: 3000 }).catch(() => {});
+  await page.waitForFunction(() => document.querySelector("#notice").innerText.includes("must be an object"));
+  await page.locator(".decision").first().waitFor();
   report("asked again", [await page.locator("#notice").innerText(), await page.locator(".decision").allTextContents()]);
   await allowWith('{"customer": "Ada"}');
-  report("why again", await page.locator(".pending-item > .problem").innerText({ timeout: 5000 }).catch(() => ""));
+  report("why again", await page.locator(".pending-item > .problem").innerText());
   await allow();
   await says("It is done: 4.0 euros went to Ada");
   await page.waitForFunction(() => document.querySelector("#inbox").hidden);
   report("inbox after the decision", await page.title());
 
   // behind a sign-in with a password, which the browser sends as Authorization
-  const signed = await browser.newContext({ httpCredentials: { username: "ada", password: "secret" } });
+  const signed = await openContext(browser, { httpCredentials: { username: "ada", password: "secret" } });
   const inside = await signed.newPage();
   await inside.goto(behind);
   await inside.waitForSelector(".welcome");

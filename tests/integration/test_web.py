@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from ports import free_port, is_open
+from waiting import HANGS, wait_until
 from web_shop import HOSTILE
 from web_shop import agent as shop
 
@@ -36,10 +36,10 @@ def require_browser(*packages):
         pytest.skip("missing: Chromium (Debian package chromium)")
 
 
-def drive_page(script, *arguments, seconds):
+def drive_page(script, *arguments):
     """Run a script for node with the browser; return what it reports, by name."""
     command = ["node", HERE / script, MODULES, CHROMIUM, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=seconds, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
     assert done.returncode == 0, f"{[*found]}\n{done.stderr}"
     return found
@@ -52,9 +52,9 @@ def drive_agui(module, script):
     code = f"import uvicorn, {module}, agentkit.web; uvicorn.run(agentkit.web.agui({module}.agent), port={port}, log_level='warning')"
     server = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT, cwd=HERE)
     try:
-        wait_until_open(port)
+        wait_until_open(server, port)
         command = ["node", HERE / script, MODULES, f"http://127.0.0.1:{port}/"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     finally:
         server.terminate()
         server.wait()
@@ -62,15 +62,13 @@ def drive_agui(module, script):
     return json.loads(done.stdout)
 
 
-def wait_until_open(port):
-    for _ in range(200):
-        if is_open(port):
-            return
-        time.sleep(0.1)
+def wait_until_open(server, port):
+    wait_until(lambda: server.poll() is not None or is_open(port))
+    assert server.poll() is None, "the server ended"
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(HANGS)
 def test_the_client_of_ag_ui_answers_a_question_of_a_server_in_the_middle_of_a_call():
     require("@modelcontextprotocol/server-everything")
     found = drive_agui("asking_shop", "agui_question.mjs")
@@ -80,7 +78,7 @@ def test_the_client_of_ag_ui_answers_a_question_of_a_server_in_the_middle_of_a_c
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(HANGS)
 def test_the_client_of_ag_ui_drives_an_agent():
     found = drive_agui("web_shop", "agui.mjs")
     assert found["paused"]["outcome"]["interrupts"][0]["metadata"]["agentkit"]["tool"] == "refund"
@@ -101,7 +99,7 @@ def test_the_client_of_ag_ui_drives_an_agent():
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(HANGS)
 def test_two_users_and_two_processes_on_one_journal_with_the_client_of_ag_ui(tmp_path):
     require("@ag-ui/client")
     ports = [free_port(), free_port()]
@@ -113,10 +111,10 @@ def test_two_users_and_two_processes_on_one_journal_with_the_client_of_ag_ui(tmp
     serve = [[sys.executable, "-c", code, str(port), tmp_path / "runs.db"] for port in ports]
     servers = [subprocess.Popen(command, env=ENVIRONMENT, cwd=HERE) for command in serve]
     try:
-        for port in ports:
-            wait_until_open(port)
+        for server, port in zip(servers, ports, strict=True):
+            wait_until_open(server, port)
         command = ["node", HERE / "agui_users.mjs", MODULES, *(f"http://127.0.0.1:{port}/" for port in ports)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     finally:
         for server in servers:
             server.terminate()
@@ -138,7 +136,7 @@ def draw(*trees):
     """Return the elements and the texts that the page makes of trees of Markdown."""
     page = HERE.parents[1] / "agentkit" / "web" / "page" / "markdown.js"
     command = ["node", HERE / "markdown.mjs", page]
-    done = subprocess.run(command, input=json.dumps(trees), capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run(command, input=json.dumps(trees), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -239,7 +237,7 @@ def test_nothing_in_a_tree_runs_loads_or_styles():
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(HANGS)
 def test_a_browser_drives_the_page(tmp_path):
     require_browser("axe-core")
     port = free_port()
@@ -257,7 +255,7 @@ def test_a_browser_drives_the_page(tmp_path):
         "token",
         "--no-open",
     ]
-    found = drive_page("page.mjs", f"http://127.0.0.1:{port}", *serve, seconds=140)
+    found = drive_page("page.mjs", f"http://127.0.0.1:{port}", *serve)
     assert not {name: value for name, value in found.items() if name.startswith("axe") and value}
     assert len([name for name in found if name.startswith("axe")]) == 6
     assert found["answer"] == "3.50 euros"
@@ -303,7 +301,7 @@ def serve(*arguments):
     port = free_port()
     server = subprocess.Popen([sys.executable, *arguments, str(port)], env=ENVIRONMENT, cwd=HERE)
     try:
-        wait_until_open(port)
+        wait_until_open(server, port)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
@@ -345,10 +343,10 @@ def page_server(tmp_path):
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(HANGS)
 def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conversation(page_server):
     require_browser()
-    found = drive_page("page_journal.mjs", page_server, seconds=140)
+    found = drive_page("page_journal.mjs", page_server)
     assert found["inbox"] == ["(1) agentkit", "Waits for you (1)", ["refund that waits"]]
     assert found["list"] == ["interrupted", "waits for you", "stopped", "finished"]
     assert found["filtered"] == ["refund that waits"]
@@ -397,11 +395,11 @@ def test_the_page_continues_what_a_journal_has_and_two_windows_follow_one_conver
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(HANGS)
 def test_the_page_works_over_plain_http_from_another_machine_without_a_journal():
     require_browser()
     with serve_page("--allow-host", "shop.test") as address, serve_behind_password() as behind:
-        found = drive_page("page_plain.mjs", address.replace("127.0.0.1", "shop.test"), behind, seconds=90)
+        found = drive_page("page_plain.mjs", address.replace("127.0.0.1", "shop.test"), behind)
     assert found["secure"] is False
     assert found["failed"] == ["The last run failed. Its finished steps are kept and are not repeated.\nTry again", 1]
     assert found["tried again"] == [1, 1, False]
@@ -418,11 +416,11 @@ def test_the_page_works_over_plain_http_from_another_machine_without_a_journal()
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(HANGS)
 def test_a_long_answer_is_not_laid_out_at_each_piece_and_a_reader_is_not_moved():
     require_browser()
     with serve_page() as address:
-        found = drive_page("page_long.mjs", address, seconds=140)
+        found = drive_page("page_long.mjs", address)
     assert found["layouts"] < 250, "the answer has 500 paragraphs"
     assert found["paragraphs"] == 500
     assert found["reading"] == 100
@@ -431,11 +429,11 @@ def test_a_long_answer_is_not_laid_out_at_each_piece_and_a_reader_is_not_moved()
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(HANGS)
 def test_two_windows_decide_at_once_leave_a_run_that_works_and_delete_a_conversation():
     require_browser()
     with serve_page() as address:
-        found = drive_page("page_windows.mjs", address, seconds=90)
+        found = drive_page("page_windows.mjs", address)
     assert len({*found["answers"]}) == 1
     won, lost = sorted(found["notices"])
     assert won == ""
@@ -451,7 +449,7 @@ def test_two_windows_decide_at_once_leave_a_run_that_works_and_delete_a_conversa
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(HANGS)
 def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
     require_browser("axe-core")
     store = tmp_path / "runs.db"
@@ -462,7 +460,7 @@ def test_the_page_lists_evaluations_and_shows_their_reports(tmp_path):
     evaluate(shop, cases, journal=store, progress=False)
     evaluate(shop, cases[:1], journal=store, trials=2, progress=False)
     with serve_page("--journal", str(store)) as address:
-        found = drive_page("page_evals.mjs", address, seconds=140)
+        found = drive_page("page_evals.mjs", address)
     model = shop.choose_backend()[0].name
     assert found["list"] == [f"2 of 2 passed · {model}", f"1 of 2 passed · {model}"]
     assert found["title"] == "2 cases, 1 model"
