@@ -35,8 +35,8 @@ def test_a_worker_without_its_network_is_replaced_and_ends(client, start, effect
     worker = start(db=network.url(url)).wait_ready()
     handles = submit(client, 4, 0.3)
     wait_until(lambda: len(effects()) > 10)
+    network.stall()  # before the other worker is there: its start can take longer than the runs
     start().wait_ready()
-    network.stall()
     assert check_finished(handles, effects) <= len(handles)  # by the other worker
     made = effects()
     statuses = [handle.status for handle in handles]
