@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from ports import free_port
+from waiting import HANGS, noting, wait_until
 
 from agentkit import JsonAgent, Limits, ModelError
 from agentkit.engine.result import Result, RunFinished
@@ -19,7 +19,6 @@ from agentkit.testing import ModelServer, answer, call
 
 PROXY = Path(__file__).parents[2] / ".cache" / "integration" / "litellm" / "bin" / "litellm"
 KEY = "sk-" + "ab12" * 16
-START_SECONDS = 90
 QUIET = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION", "HF_HUB_OFFLINE": "1"}
 CONFIG = """
 model_list:
@@ -37,7 +36,7 @@ DONE = {**answer("3.50"), **TOKENS}
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.xdist_group("litellm-proxy"),  # so that one process starts one proxy, which takes long
-    pytest.mark.timeout(START_SECONDS + 60),
+    pytest.mark.timeout(HANGS),
     pytest.mark.skipif(
         not PROXY.exists(), reason="the package litellm[proxy] is missing: tests/integration/install.sh"
     ),
@@ -59,18 +58,16 @@ def proxy(provider: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> It
     command = [str(PROXY), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
     environment = {**os.environ, **QUIET, "LITELLM_MASTER_KEY": KEY}
     url = f"http://127.0.0.1:{port}"
-    end = time.monotonic() + START_SECONDS
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
-        while not is_ready(url):
-            if process.poll() is not None or time.monotonic() > end:
-                pytest.fail(f"the proxy did not start: {(folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.2)
+        with noting((folder / "log").read_text):
+            wait_until(lambda: process.poll() is not None or is_ready(url))
+            assert process.poll() is None, "the proxy ended"
         yield f"{url}/v1"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait()
 
 
 def is_ready(url: str) -> bool:

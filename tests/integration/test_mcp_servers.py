@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from ports import free_port, is_open
-from waiting import wait_until
+from waiting import HANGS, wait_until
 
 from agentkit import JsonAgent, ToolSearch
 from agentkit.events import Progress
@@ -261,7 +261,7 @@ with MCPServer(url=sys.argv[-1], trust="trusted", effects={"*": "read"}) as serv
 """
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(HANGS)
 @pytest.mark.parametrize("scenario", ["initialize", "tools_call", "sse-retry", "elicitation-sep1034-client-defaults"])
 def test_the_conformance_suite_of_clients(scenario, tmp_path):
     suite = NPM / "conformance" / "dist" / "index.js"
@@ -279,11 +279,10 @@ def test_the_conformance_suite_of_clients(scenario, tmp_path):
             "--scenario",
             scenario,
             "--timeout",
-            "90000",
+            str(int(HANGS * 1000)),
         ],
         capture_output=True,
         text=True,
-        timeout=110,
         check=False,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -4,6 +4,7 @@ Some of the resumed runs fail by themselves: what decides about a call raises, o
 
     python kills.py SECONDS [SEED [URL|lines]]
 
+It takes these seconds, or longer on a machine where they are too short for enough kills.
 The journal is a SQLite file, the PostgreSQL database of the URL, or a file of lines.  A run has parallel calls and an agent as a tool.  Each effect is appended to a file, so a repeated one is found.
 """
 
@@ -247,11 +248,12 @@ def play(folder: Path, chance: random.Random, figures: dict[str, int]) -> None:
 def main() -> None:
     seconds = float(sys.argv[1])
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    kills = seconds / (10 if IS_SERVER else 2)
     chance = random.Random(seed)
     end = time.monotonic() + seconds
     figures = dict.fromkeys(("runs", "kills", "failed", "double", "repeated", "lost", "untrue", "unfinished"), 0)
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as base:
-        while time.monotonic() < end:
+        while time.monotonic() < end or figures["kills"] <= kills:
             folder = Path(base) / str(figures["runs"])
             folder.mkdir()
             empty_database()
