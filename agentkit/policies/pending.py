@@ -121,13 +121,14 @@ def join_given(approvals: Any, answers: Any) -> Any:
     """Return `answers=` with what is given as `approvals=`, where a dict is always other arguments.
 
     Raises:
-        RunError: One of them is no mapping, such as a function that decides.
+        DefinitionError: One of them is no mapping, such as a function that decides.
     """
     for name, given in (("approvals", approvals), ("answers", answers)):
         if given is not None and not isinstance(given, Mapping):
-            raise RunError(
+            raise DefinitionError(
                 f"{name}: expected decisions by the ids of pending calls, {{'call_1': True}}, got {given!r:.80}. "
-                "What decides about each call as it comes is approve=function, of the agent or of the run."
+                "To allow all calls that wait: answers=dict.fromkeys(pause.calls, True). What decides about each call "
+                "as it comes is approve=function, of the agent or of the run."
             )
     if not isinstance(approvals, Mapping) or not isinstance(answers or {}, Mapping):
         return approvals or answers

@@ -270,5 +270,5 @@ class TestWhatCannotBe:
     @pytest.mark.parametrize("given", [bool, True, ["call_1_1"]])
     def test_what_is_no_mapping_is_refused_by_its_name(self, world, query, name, given):
         pause = pause_of(world, agent_of(book))
-        with pytest.raises(RunError, match=rf"^{name}: expected decisions .*approve=function"):
+        with pytest.raises(DefinitionError, match=rf"^{name}: expected decisions .*approve=function"):
             world.run(agent_of(book), query, session=pause.session, **{name: given})
