@@ -221,6 +221,7 @@ def check_leases(store: Store, make_store: MakeStore) -> None:
     key = new_key()
     with closing(make_store()) as other:
         lease = store.take(key)
+        lease.keep()
         for opened in (store, other):
             promise(opened.holder(key), "holder names the process that has a lease")
             with expect(ConversationBusy, "a lease is given once"):
@@ -242,6 +243,7 @@ def check_lost_leases(store: Store, make_store: MakeStore) -> None:
     with closing(make_store()) as other:
         lease = _keep_for_a_while(store, other, key, store.lease_seconds)
         taken = _take_when_free(other, key, store.lease_seconds)
+        taken.keep()
         with expect(LeaseLost, "nothing is written with a lease that another process has taken"):
             store.append([MessageWritten(0, '{"role":"user","content":"late"}', key)], lease)
         promise(not store.count_messages(key), "nothing is written with a lease that another process has taken")
@@ -308,7 +310,9 @@ def check_threads(store: Store, make_store: MakeStore) -> None:  # noqa: ARG001
     def use(key: int) -> Lease | None:
         ready.wait()
         with suppress(ConversationBusy):
-            return store.take(contested)
+            lease = store.take(contested)
+            lease.keep()
+            return lease
         for place in range(THREADS):
             store.append([MessageWritten(place, '{"role":"user","content":"a"}', key)])
         return None

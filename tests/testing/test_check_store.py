@@ -93,6 +93,12 @@ class OldestFirst(own_store.FolderStore):
         return super().runs(wanted)[::-1]
 
 
+class Slow(own_store.FolderStore):
+    def holder(self, conversation):
+        time.sleep(0.6 * self.lease_seconds)
+        return super().holder(conversation)
+
+
 class Forgetful(own_store.FolderStore):
     def __init__(self, folder, lease_seconds):
         super().__init__(folder / str(time.monotonic_ns()), lease_seconds)
@@ -121,8 +127,9 @@ def test_the_example_is_short():
     assert store.end_lineno - store.lineno < MAX_STORE_LINES
 
 
-def test_a_store_that_holds_passes(tmp_path):
-    check_store(lambda: own_store.FolderStore(tmp_path, SECONDS))
+@pytest.mark.parametrize("kind", [own_store.FolderStore, Slow])
+def test_a_store_that_holds_passes(tmp_path, kind):
+    check_store(lambda: kind(tmp_path, SECONDS))
 
 
 def test_the_default_store_passes(tmp_path):
