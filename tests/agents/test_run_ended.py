@@ -3,10 +3,11 @@
 import asyncio
 import subprocess
 import sys
-import time
+import threading
 from contextlib import aclosing, closing, suppress
 
 import pytest
+from waiting import HANGS
 
 from agentkit import JsonAgent, LimitExceeded, Limits, NoAnswer, Paused, RunError, RunStopped, Session, tool
 from agentkit.events import RunEnded, RunFinished, RunStarted, SubRun
@@ -214,17 +215,20 @@ def test_a_run_inside_a_tool_has_its_end_too(world, outcome):
 
 
 def test_a_run_inside_a_tool_that_is_cancelled_ends_before_the_one_around_it(world):
+    may_end = threading.Event()
+
     def hang() -> str:
         """Hangs."""
-        time.sleep(5)
+        may_end.wait(HANGS)
         return ""
 
     inner, _ = agent_of(call("hang"), tools=[hang])
     middle, _ = agent_of(call("inner", query="Go"), tools=[inner.as_tool("inner", "Helps.")])
     tools = [middle.as_tool("middle", "Helps.")]
-    agent, seen = agent_of(call("middle", query="Go"), answer("late"), tools=tools, limits=Limits(seconds=0.5))
+    agent, seen = agent_of(call("middle", query="Go"), answer("late"), tools=tools, limits=Limits(seconds=3))
     with suppress(LimitExceeded):
         world.run(agent, "Go")
+    may_end.set()
     ends = [event for event in seen if isinstance(event, SubRun) and "RunEnded" in repr(event)]
     assert [type(event.event) for event in ends] == [SubRun, RunEnded], "the innermost first, once each"
     end_of(seen)

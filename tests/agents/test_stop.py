@@ -130,12 +130,15 @@ def test_a_stream_is_closed_and_its_text_is_kept(world):
 
 
 def test_a_wait_between_retries_ends(world):
+    begun = threading.Event()
+
     def wait(effect):
-        yield from ask(Sleep(60))
+        begun.set()
+        yield from ask(Sleep(HANGS))
         return (yield from ask(effect))
 
     agent = JsonAgent(add, model=ScriptedModel(answer("never")), policies=[around(wait)])
-    threading.Timer(0.2, agent.stop, ["enough"]).start()
+    stop_after(begun, agent)
     assert_stopped(world, agent)
 
 
@@ -190,11 +193,16 @@ def test_a_cancelled_task_stays_cancelled(tools, is_stopped_first):
 def test_the_task_of_a_stopped_run_continues(tools):
     agent = JsonAgent(tools.wait, model=ScriptedModel(call("wait"), answer("after")))
 
+    async def stop():
+        while not tools.begun.is_set():
+            await asyncio.sleep(0.01)
+        agent.stop("enough")
+
     async def main():
-        asyncio.get_running_loop().call_later(0.1, agent.stop, "enough")
+        stopping = asyncio.create_task(stop())
         with pytest.raises(RunStopped):
             await agent.arun("go")
-        await asyncio.sleep(0.01)
+        await stopping
         return (await agent.arun("again")).answer
 
     assert asyncio.run(main()) == "after"

@@ -6,6 +6,7 @@ import termios
 import time
 
 import pytest
+from waiting import wait_until
 
 from agentkit import Session
 from agentkit.agents.backends import load_in_background
@@ -271,11 +272,11 @@ class TestAtATerminal:
             'def ask_name() -> str:\n    """Asks for the name."""\n    return "called " + input("Your name? ")\n'
         )
         talk = terminal("chat", "--tools", "more.py", "--tools", "asking.py")
-        talk.ask("Wait for 1 seconds", "wait_for(")
-        local = termios.tcgetattr(talk.side)[3]
-        assert not local & (termios.ICANON | termios.ECHO)
-        assert local & termios.ISIG
-        talk.expect("waited\r\n")
+        talk.ask("Wait for 600 seconds", "wait_for(")
+        wait_until(lambda: not termios.tcgetattr(talk.side)[3] & (termios.ICANON | termios.ECHO))
+        assert termios.tcgetattr(talk.side)[3] & termios.ISIG
+        talk.send("\x1b")
+        talk.expect("stopped; finished steps are kept")
         talk.ask("Ask for the name", "Your name? ")
         assert termios.tcgetattr(talk.side)[3] & termios.ISIG
         talk.send("Ada\n")
@@ -313,8 +314,7 @@ class TestAtATerminal:
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
         before = termios.tcgetattr(talk.side)
         talk.ask("Wait for 600 seconds", "wait_for(")
-        while termios.tcgetattr(talk.side)[3] & termios.ECHO:
-            time.sleep(0.01)
+        wait_until(lambda: not termios.tcgetattr(talk.side)[3] & termios.ECHO)
         os.kill(talk.process, number)
         assert talk.end() == -number
         assert talk.mode == before

@@ -472,7 +472,7 @@ def run(limits):
     model = ScriptedModel(call("run_code", code="print(1)"), answer("done"))
     return JsonAgent(len, model=model, extensions=[CodeMode()], limits=limits).run("go")
 
-result = run(Limits(seconds=0.5))
+result = run(Limits(seconds=3))
 print(result.stopped)
 threading.Timer(0.5, held.__exit__, (None, None, None)).start()
 print(run(Limits()).calls[0].content)

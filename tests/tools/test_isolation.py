@@ -31,15 +31,15 @@ from isolated import (
     talk,
     unpicklable,
 )
-from waiting import wait_until
+from waiting import HANGS, wait_until
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry
 from agentkit.core.context import Injected
-from agentkit.core.flow import apply_policies, ask
+from agentkit.core.flow import apply_policies, ask, drive
 from agentkit.core.messages import pending_calls
 from agentkit.core.threads import count_abandoned
 from agentkit.policies.limits import limit_tool_time
-from agentkit.testing import ScriptedModel, answer, call
+from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
 FUNCTIONS = (move, process_id, later, numbers, talk, unpicklable, fail, crash, leave, begin, stuck)
@@ -49,13 +49,27 @@ POISON = JsonTool(isolated.poison, isolate="process")
 VALUES = ToolRegistry(JsonTool(f, isolate="process") for f in (isolated.typed, isolated.untyped, isolated.image))
 
 
-def turn(name, arguments="{}", timeout=30.0, tools=TOOLS, others=(), **settings):
+def turn(name, arguments="{}", timeout=HANGS, tools=TOOLS, others=(), **settings):
     calls = [tools.bind(ToolCall("c0", name, arguments)), *others]
 
     def flow():
         return (yield from ask(CallTools(tuple(calls), **settings)))
 
     return apply_policies(flow(), (limit_tool_time(timeout),))
+
+
+def late_turn(name, path, tools=TOOLS):
+    """Return the flow of a call whose 900 seconds have passed as soon as it has written to the path."""
+    ahead = []
+
+    def pass_by() -> None:
+        """Lets the time pass."""
+        wait_until(lambda: path.exists() and " " in path.read_text())
+        ahead.append(1000)
+
+    others = [ToolRegistry(pass_by).bind(ToolCall("c1", "pass_by"))]
+    given = json.dumps({"path": str(path)})
+    return turn(name, given, 900, tools, others, clock=lambda: time.perf_counter() + sum(ahead))
 
 
 def result_of(world, *call, **settings):
@@ -130,19 +144,7 @@ def test_what_it_began_ends_with_it(world, how, tmp_path):
 
 def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path):
     path = tmp_path / "pids"
-    ahead = []
-
-    def pass_by() -> None:
-        """Lets the time pass as soon as the other call is under way."""
-        wait_until(lambda: path.exists() and " " in path.read_text())
-        ahead.append(1000)
-
-    others = [ToolRegistry(pass_by).bind(ToolCall("c1", "pass_by"))]
-    results, events = world.drive(
-        turn(
-            "stuck", f'{{"path": "{path}"}}', timeout=900, others=others, clock=lambda: time.perf_counter() + sum(ahead)
-        )
-    )
+    results, events = world.drive(late_turn("stuck", path))
     assert results[0].content == (
         "TimedOut: stuck did not finish within 900 seconds and was stopped; it is not known whether it had an effect. "
         "Find that out before it is called again."
@@ -212,11 +214,12 @@ def test_it_ends_when_its_parent_does(tmp_path):
 def test_neither_a_daemon_nor_a_child_that_holds_the_interpreter_lock_survives(how, name, tmp_path):
     path = tmp_path / "pids"
     if how == "timeout":
-        agent = JsonAgent(
-            JsonTool(getattr(isolated, name), isolate="process", timeout=1.5),
-            model=ScriptedModel(call(name, path=str(path)), answer("done")),
-        )
-        assert agent.run("go").calls[0].error.name == "TimedOut"
+        tools = ToolRegistry(JsonTool(getattr(isolated, name), isolate="process"))
+        finished = [event.result for event in drive(late_turn(name, path, tools)) if isinstance(event, ToolFinished)]
+        assert {result.call.id: result.error and result.error.name for result in finished} == {
+            "c0": "TimedOut",
+            "c1": None,
+        }
     else:
         code = f"""
             import sys

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from waiting import HANGS
 from wire_providers import KEY, MODELS, Play
 
 from agentkit import ModelError, ToolRegistry
@@ -38,7 +39,7 @@ class EndlessServer:
     def _serve(self) -> None:
         client, _ = self._socket.accept()
         with client, suppress(OSError):
-            client.settimeout(5)
+            client.settimeout(HANGS)
             client.recv(65536)
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
             for _ in range(10_000_000):
@@ -59,7 +60,7 @@ def servers() -> Iterator[list[EndlessServer]]:
         server.close()
 
 
-def model_at(server: EndlessServer, provider: str, timeout: float = 5.0, **more: Any) -> LiteLLMModel:
+def model_at(server: EndlessServer, provider: str, timeout: float = HANGS, **more: Any) -> LiteLLMModel:
     base = server.url + ("/v1" if provider == "openai" else "")
     return LiteLLMModel(MODELS[provider], api_base=base, api_key=KEY, timeout=timeout, **more)
 

@@ -127,13 +127,13 @@ async def ajudge(*given):
 
 async def ask():
     assert [piece async for piece in model.aask(Request(HI, ToolRegistry()))]
-    await asyncio.to_thread(ended.wait, 10)
+    await asyncio.to_thread(ended.wait, 600)
 
 model = LiteLLMModel("openai/gpt-4o-mini", **AT)
 if sys.argv[2] == "sync":
     litellm.success_callback = [judge]
     assert list(model.ask(Request(HI, ToolRegistry())))
-    ended.wait(10)
+    ended.wait(600)
 else:
     litellm._async_success_callback = [ajudge]
     asyncio.run(ask())

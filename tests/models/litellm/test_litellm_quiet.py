@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from waiting import HANGS
 
 from agentkit.testing.server import ModelServer
 
@@ -104,7 +105,7 @@ sys.modules["IPython"] = SimpleNamespace(get_ipython=lambda: SimpleNamespace(ker
     ],
 )
 def test_litellm_is_loaded_while_a_person_types(prompt: str, model: str, begun: bool) -> None:
-    program = WAITING_FOR_A_PERSON.format(prompt=prompt, model=model, seconds=20 if begun else 0.2)
+    program = WAITING_FOR_A_PERSON.format(prompt=prompt, model=model, seconds=HANGS if begun else 0.2)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{begun}\n", "")
 
