@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from timing import takes_at_most
 
 from agentkit import ToolRegistry
 from agentkit.core.flow import apply_policies
@@ -187,13 +188,13 @@ def test_a_reply_that_was_cut_is_not_run(world):
     assert not any(message["role"] == "tool" for message in history)
 
 
-@pytest.mark.timeout(5)
 @pytest.mark.parametrize(
     "piece", ["<think>", "{", "<tool_call>", "<function=add>", "```", "Thought: a\n", "\\", "(", "<|a|>"]
 )
 def test_no_text_takes_long_to_read(piece):
-    assert find_text_calls(piece * 10_000, TOOLS) is None
-    assert find_text_calls("get_weather" + piece * 10_000 + "x", TOOLS) is None
+    with takes_at_most(50):
+        assert find_text_calls(piece * 10_000, TOOLS) is None
+        assert find_text_calls("get_weather" + piece * 10_000 + "x", TOOLS) is None
 
 
 @given(st.text(max_size=300))
