@@ -27,6 +27,9 @@ from .agents import agent_options, build_agent
 from .output import answered_input, dump_json, follow, make_view, print_answer, print_note
 from .targets import AGENT, EXISTING_FILE, FILE, FILE_OR_DASH, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
 
+JOURNAL_VARIABLES = ("AGENTKIT_DB", "AGENTKIT_JOURNAL")
+"""The variables that name the journal, the one of workers first."""
+
 
 def manage_runs(
     place: Path | str, run: str | None, limit: int | None, *, as_json: bool, state: str, retry: bool, cancel: bool
@@ -109,14 +112,15 @@ def show_command(
     """Show FILE as text, or as a page that loads nothing else.
 
     FILE is the result of `run --json`, the lines of `run --jsonl`, a run of `run --record`, or a saved session; - for
-    standard input.  With the variable AGENTKIT_DB, or an agent that has a journal, FILE may be the id of a run there.
+    standard input.  With the variable AGENTKIT_DB or AGENTKIT_JOURNAL, or an agent that has a journal, FILE may be the
+    id of a run there.
     """
     if agent is not None and journal is None:
         journal = _journal_of(agent)
     if other is not None and page is None:
         raise click.UsageError("--compare needs --html: two runs are shown as a page")
     if journal is None and str(file) != "-" and not file.exists():
-        journal = os.environ.get("AGENTKIT_DB") or None
+        journal = next(filter(None, map(os.environ.get, JOURNAL_VARIABLES)), None)
         if journal is None:
             raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
     in_doubt = file
@@ -304,7 +308,7 @@ _journal_option = click.option(
     type=JOURNAL_PLACE,
     default=DEFAULT_JOURNAL,
     show_default=True,
-    envvar=["AGENTKIT_DB", "AGENTKIT_JOURNAL"],
+    envvar=JOURNAL_VARIABLES,
     show_envvar=True,
     help=JOURNAL_HELP,
 )

@@ -75,6 +75,8 @@ def test_the_variables_of_workers_and_of_runs_name_the_journal(run, monkeypatch)
     monkeypatch.setenv("AGENTKIT_JOURNAL", "other.db")
     assert run(*ASKED[:-2]).stdout == "5\n"
     assert "Add 2 and 3" in run("runs").stdout
+    (other,) = json.loads(run("runs", "--json").stdout)
+    assert "answer   5" in run("show", other["id"]).stdout
     monkeypatch.setenv("AGENTKIT_DB", "sqlite:///other.db")
     monkeypatch.setenv("AGENTKIT_JOURNAL", "missing.db")
     assert "Add 2 and 3" in run("runs").stdout
