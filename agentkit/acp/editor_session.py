@@ -471,26 +471,11 @@ async def ask_form(client: Any, session: str, pending: Pending, form: Mapping[st
 def form_of(pending: Pending) -> Mapping[str, Any] | None:
     """Return the schema of the form for a question; None if a form cannot ask for such a value."""
     form = to_form(pending.schema)
-    if not all(map(_is_field, form["properties"].values())):
-        return None
     try:
         schema.ElicitationSchema.model_validate(form)
     except ValidationError:
         return None
     return form
-
-
-FIELD_TYPES = ("string", "number", "integer", "boolean")
-"""The types of single values that a form of an editor can have."""
-
-
-def _is_field(wanted: Any) -> bool:
-    """Return whether a form has such a field: a simple value, or some of several texts."""
-    if not isinstance(wanted, dict):
-        return False
-    items = wanted.get("items")
-    is_choice = isinstance(items, dict) and ("enum" in items or "anyOf" in items)
-    return wanted.get("type") in FIELD_TYPES or (wanted.get("type") == "array" and is_choice)
 
 
 def describe_question(pending: Pending) -> str:

@@ -115,15 +115,56 @@ def is_form(schema: Mapping[str, Any]) -> bool:
 
 
 def to_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of a form for an answer; one that is not an object becomes its only field."""
-    if is_form(schema):
-        return schema
-    return {"type": "object", "properties": {FORM_KEY: schema}, "required": [FORM_KEY]}
+    """Return the schema of a form for an answer; one that is not an object becomes its only field.
+
+    A field holds a single value, or some of several texts; one that may be null may be left out.  Any other value, such
+    as an object, is entered as JSON in a text.
+    """
+    fields = _fields_of(schema)
+    required = schema.get("required", ()) if is_form(schema) else (FORM_KEY,)
+    shown = {
+        name: field if _is_simple_field(field) else _json_field(field, schema) for name, (field, _) in fields.items()
+    }
+    needed = [name for name in required if name in fields and not fields[name][1]]
+    return {"type": "object", "properties": shown, "required": needed}
 
 
 def read_form(schema: Mapping[str, Any], content: Mapping[str, Any]) -> Any:
     """Return the answer, for which `schema` was asked, that the fields of its form hold."""
-    return content if is_form(schema) else content.get(FORM_KEY)
+    values = dict(content)
+    for name, (field, may_be_null) in _fields_of(schema).items():
+        entry = content.get(name)
+        if isinstance(entry, str) and not _is_simple_field(field):
+            values[name] = parse_json(entry)
+        elif entry is None and may_be_null and name in schema.get("required", ()):
+            values[name] = None
+    return values if is_form(schema) else values.get(FORM_KEY)
+
+
+def _fields_of(schema: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], bool]]:
+    """Return the schemas of the values of a form without null, and whether each may be null."""
+    fields = dict[str, tuple[Mapping[str, Any], bool]]()
+    for name, field in (schema["properties"] if is_form(schema) else {FORM_KEY: schema}).items():
+        others = [one for one in field.get("anyOf", ()) if one != {"type": "null"}]
+        may_be_null = len(others) == 1 < len(field["anyOf"]) if others else False
+        value = others[0] if may_be_null else field
+        defined = schema.get("$defs", {}).get(value.get("$ref", "").removeprefix("#/$defs/"))
+        fields[name] = defined or value, may_be_null
+    return fields
+
+
+def _is_simple_field(field: Mapping[str, Any]) -> bool:
+    items = field.get("items")
+    is_choice = isinstance(items, dict) and ("enum" in items or "anyOf" in items)
+    return field.get("type") in SIMPLE_TYPES or (field.get("type") == "array" and is_choice)
+
+
+def _json_field(field: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    expected = json.dumps(field)
+    if "$defs" in schema and "#/$defs/" in expected:
+        expected = json.dumps({**field, "$defs": schema["$defs"]})
+    texts = [text for text in (field.get("description"), f"JSON with the schema {expected}") if text]
+    return {"type": "string", "description": ". ".join(texts)}
 
 
 def read_value(question: Question, ask: Callable[[str], str], problem: str = "") -> Any:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from functools import partial
+from typing import Literal
 
 import mcp_types as types
 import pytest
@@ -51,6 +52,14 @@ class Point(BaseModel):
     x: int
 
 
+class Route(BaseModel):
+    name: str
+    start: Point
+    stops: list[Point]
+    kind: Literal["walk", "ride"]
+    hours: int | None
+
+
 @tool(effect="read")
 def add(a: int, b: int) -> int:
     """Add two numbers."""
@@ -74,6 +83,11 @@ async def report(run: RunContext, steps: int) -> Point:
     for number in range(steps):
         run.emit(f"step {number}")
     return Point(x=steps)
+
+
+def plan() -> str:
+    """Plan a route."""
+    return str(ask_question("Which route?", Route))
 
 
 def draw() -> bytes:
@@ -120,6 +134,15 @@ def called(name, **arguments):
 
 def text_of(result) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def test_what_no_field_of_a_form_can_hold_is_entered_as_json(talk):
+    entered = {"name": "Ring", "start": '{"x": 1}', "stops": '[{"x": 2}, {"x": 3}]', "kind": "walk"}
+    result, _ = talk(called("plan"), tools=[plan], forms={"Which route?": entered})
+    assert text_of(result) == "name='Ring' start=Point(x=1) stops=[Point(x=2), Point(x=3)] kind='walk' hours=None"
+    wrong, _ = talk(called("plan"), tools=[plan], forms={"Which route?": {**entered, "start": "here"}})
+    assert wrong.is_error
+    assert "start: 'here' is not of type 'object'" in text_of(wrong)
 
 
 def test_tools_are_listed_with_schemas_and_hints(talk):
