@@ -144,7 +144,8 @@ def read_form(schema: Mapping[str, Any], content: Mapping[str, Any]) -> Any:
 def _fields_of(schema: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], bool]]:
     """Return the schemas of the values of a form without null, and whether each may be null."""
     fields = dict[str, tuple[Mapping[str, Any], bool]]()
-    for name, field in (schema["properties"] if is_form(schema) else {FORM_KEY: schema}).items():
+    for name, given in (schema["properties"] if is_form(schema) else {FORM_KEY: schema}).items():
+        field = given if isinstance(given, Mapping) else {}  # true: any value
         others = [one for one in field.get("anyOf", ()) if one != {"type": "null"}]
         may_be_null = len(others) == 1 < len(field["anyOf"]) if others else False
         value = others[0] if may_be_null else field

@@ -145,6 +145,16 @@ def test_what_no_field_of_a_form_can_hold_is_entered_as_json(talk):
     assert "start: 'here' is not of type 'object'" in text_of(wrong)
 
 
+def test_a_value_of_any_type_is_entered_as_json(talk):
+    def choose() -> str:
+        """Choose a value."""
+        return str(ask_question("Which?", {"type": "object", "properties": {"value": True}}))
+
+    for entered, value in (('{"x": 1}', {"x": 1}), ("green", "green"), (True, True)):
+        result, _ = talk(called("choose"), tools=[choose], forms={"Which?": {"value": entered}})
+        assert text_of(result) == str({"value": value})
+
+
 def test_tools_are_listed_with_schemas_and_hints(talk):
     listed, _ = talk(lambda client: client.list_tools())
     tools = {each.name: each for each in listed.tools}
