@@ -223,6 +223,10 @@ def find_ask(server: str, call: str = "") -> Ask | None:
                 value = event.value if isinstance(event, Done) else value
         except Paused:
             return NOT_ASKED
+        except AgentkitError:
+            raise
+        except Exception as error:  # its text is not for the server
+            return f"the function that answers questions failed with {type(error).__name__}: {error}"
         if isinstance(value, Paused) or value is Paused:
             return NOT_ASKED
         if value is None:

@@ -201,6 +201,16 @@ def test_a_question_in_the_middle_of_a_call_that_has_no_answer_is_dismissed_and_
     assert '{"action": "cancel"}' in text
 
 
+def test_the_server_does_not_read_the_error_of_a_function_that_answers_in_the_middle_of_a_call(world):
+    def respond(question):
+        raise ValueError("no such user: ada")
+
+    agent = JsonAgent(scripted("Asks"), model=ScriptedModel(call("book"), ANSWER), on_question=respond)
+    (text,) = contents(world.run(agent, "q"))
+    assert "the function that answers questions failed with ValueError: no such user: ada" in text
+    assert '{"action": "cancel"}' in text
+
+
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_who_ends_the_program_when_a_server_asks_in_the_middle_of_a_call_does_what_any_tool_does(world, kind):
     answers = [kind("enough"), {"date": "Monday"}]
