@@ -27,6 +27,9 @@ MEMORY = Path("/dev/shm")
 PAUSE = 0.002
 MIN_DELAY = 0.01
 MAX_KILLS = 8
+AFTER_END = 0.5
+AFTER_KILL = 1.35
+"""Factors for the longest delay of a kill, which follows the speed of a busy machine: about two kills a program."""
 BUSY = 3
 """The exit status of a process that finds the run in use: a child of the killed one has not begun its own program yet."""
 UNKNOWN = "unknown"
@@ -195,10 +198,12 @@ def main(count: int, seed: int) -> None:
                     continue
                 if ended[0]:
                     figures["failed"] += ended[1] != 0
+                    longest = max(MIN_DELAY, longest * AFTER_END)
                     break
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 figures["kills"] += 1
+                longest *= AFTER_KILL
             if (folder / "result").exists():
                 figures += check(folder)
                 figures["programs"] += 1
