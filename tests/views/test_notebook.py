@@ -283,7 +283,7 @@ def test_a_real_kernel_shows_it_while_a_cell_runs():
     nbclient = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
     config = pytest.importorskip("traitlets.config")
-    cells = [nbformat.v4.new_code_cell(text) for text in (SET_UP, "agent()('Nap')", "await agent().arun('Nap')")]
+    cells = [nbformat.v4.new_code_cell(text) for text in (SET_UP, "agent(3)('Nap')", "await agent(3).arun('Nap')")]
     seen = []
 
     class Client(nbclient.NotebookClient):
