@@ -212,7 +212,7 @@ class TestAtATerminal:
 
     def test_lines_pasted_while_an_answer_is_written_wait_for_enter(self, terminal, folder):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--session", "s.json")
-        talk.ask("Wait for 1 seconds", "wait_for(")
+        talk.ask("Wait for 4 seconds", "wait_for(")
         talk.send("Add 2\nand 3\nand 4")
         talk.expect("waited\r\n")
         talk.expect("... and 3")
@@ -221,7 +221,7 @@ class TestAtATerminal:
         talk.ask("/quit", "")
         assert talk.end() == 0
         asked = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
-        assert asked == ["Wait for 1 seconds"], "nothing was paid for"
+        assert asked == ["Wait for 4 seconds"], "nothing was paid for"
 
     def test_an_interrupt_prints_how_to_continue_the_session(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--journal", "runs.db")
@@ -302,7 +302,7 @@ class TestAtATerminal:
         talk.ask("Add 2 and 3", "5\r\n")
         talk.ask("Delete file b.txt", "}: ")
         talk.send("\x1b[A")
-        time.sleep(0.5)  # what comes before the question is quiet again is no answer
+        time.sleep(2)  # what comes before the question is quiet again is no answer
         talk.send("y\n")
         talk.expect("deleted b.txt\r\n")
         talk.ask("/quit", "")

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import math
+import threading
 import time
 
 import pytest
 from timing import control_seconds
+from waiting import HANGS
 
 from agentkit import JsonAgent, ModelError, Paused, RunError, tool
 from agentkit.agents.run_state import Run
@@ -37,6 +39,14 @@ def spans_of(result, kind):
 
 
 def test_requests_and_calls_have_their_times_in_order(world):
+    both = threading.Barrier(2)
+
+    def nap(seconds: float = 0.03) -> str:
+        """Sleeps beside another one."""
+        both.wait(HANGS)
+        time.sleep(seconds)
+        return "slept"
+
     result = world.run(
         JsonAgent(nap, model=ScriptedModel(calling(("nap", {}), ("nap", {"seconds": 0.03})), ANSWER)), "x"
     )

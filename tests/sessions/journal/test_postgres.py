@@ -63,7 +63,8 @@ def test_a_database_that_restarts_in_the_middle_does_not_end_the_run(world, post
     assert show(result.run_id, store=postgres_url).messages == result.messages
 
 
-def test_the_first_connection_is_tried_as_long_as_a_lost_one(world, postgres_server, postgres_url):
+def test_the_first_connection_is_tried_as_long_as_a_lost_one(world, postgres_server, postgres_url, monkeypatch):
+    shorten_waits(monkeypatch, HANGS)
     postgres_server.stop()
     starter = threading.Timer(0.5, postgres_server.start)
     starter.start()

@@ -101,10 +101,10 @@ def elsewhere(code: str, *words: object) -> str:
 
 
 def in_child(action) -> bool:
-    """Whether an action in a forked process returns true within some seconds."""
+    """Whether an action in a forked process returns true, and does not hang."""
     child = os.fork()
     if child == 0:
-        signal.alarm(10)
+        signal.alarm(100)
         with suppress(BaseException):
             os._exit(0 if action() else 1)
         os._exit(2)
