@@ -31,6 +31,10 @@ MAX_ITEMS = 10_000
 """The most items that a model is shown of an iterator, which may have no end."""
 CANCEL_GRACE_SECONDS = 0.1
 """How long the background loop may take to process a cancellation before it counts as blocked and is replaced."""
+_NO_SECOND_LOOP = (
+    "agentkit cannot run a second event loop here: a thread runs one at a time, and all threads of gevent and eventlet "
+    "are one thread. In a tool that runs an agent, write async def, and await agent.arun(query)"
+)
 _RESOLVED_TYPES = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
 """Types of most results, which `resolve` returns at once."""
 
@@ -72,7 +76,7 @@ def run_coroutine(
     ended: Future[T] = Future()
     try:
         cancel = start_coroutine(_forward_outcome(ended, coroutine), loop)
-    except RuntimeError:  # the loop is closed
+    except (RuntimeError, RunError):  # the loop is closed, or cannot run
         coroutine.close()
         raise
     with on_cancel(cancel):
@@ -139,13 +143,18 @@ def start_coroutine(
     would wait for itself.
 
     Raises:
-        RuntimeError: The loop is closed.
+        RuntimeError: The loop is closed, or no thread can be started.
+        RunError: No background loop can run.
     """
     context = contextvars.copy_context()
     if loop is None:
         depth = _depth.get()
         context.run(_depth.set, depth + 1)
-        loop = _background_loop(depth)
+        try:
+            loop = _background_loop(depth)
+        except (RuntimeError, RunError):
+            coroutine.close()
+            raise
     task: asyncio.Task[None] | None = None
 
     def begin() -> None:
@@ -235,7 +244,7 @@ async def _forward_outcome(future: "Future[T]", coroutine: Coroutine[Any, Any, T
 
 _depth: contextvars.ContextVar[int] = contextvars.ContextVar("depth", default=0)
 _starting = threading.Lock()
-_loops: dict[int, asyncio.AbstractEventLoop] = {}
+_loops: dict[int, Future[asyncio.AbstractEventLoop]] = {}
 
 
 def _forget_loops() -> None:
@@ -252,23 +261,42 @@ _unconfirmed: WeakKeyDictionary[asyncio.AbstractEventLoop, threading.Event] = We
 
 
 def _background_loop(depth: int) -> asyncio.AbstractEventLoop:
-    with _starting:
-        if depth not in _loops or _is_blocked(_loops[depth]):
-            loop = _loops[depth] = asyncio.new_event_loop()
-            threading.Thread(target=_run_always, args=[loop], daemon=True, name=f"agentkit-loop-{depth}").start()
-        return _loops[depth]
+    running = _loops.get(depth)
+    if running is None or (running.done() and (running.exception() or _is_blocked(running.result()))):
+        with _starting:  # nothing in here waits: with gevent, what waits lets other threads run
+            is_replaced = _loops.get(depth) is running
+            if is_replaced:
+                _loops[depth] = Future()
+            running = _loops[depth]
+        if is_replaced:
+            thread = threading.Thread(target=_run_always, args=[running], daemon=True, name=f"agentkit-loop-{depth}")
+            try:
+                thread.start()
+            except RuntimeError as error:  # the process has as many threads as it may have
+                running.set_exception(error)
+    return running.result()
 
 
-def _run_always(loop: asyncio.AbstractEventLoop) -> None:
-    """Run `loop` until it is closed, also after a tool stopped it or a task that a tool started exits."""
+def _run_always(running: "Future[asyncio.AbstractEventLoop]") -> None:
+    """Run a new loop until it is closed, also after a tool stopped it or a task that a tool started exits.
+
+    `running` has the loop as soon as it runs.  It fails where the loop cannot run, because a thread runs one at a time
+    and all threads of gevent and eventlet are one.
+    """
+    loop = asyncio.new_event_loop()
+    loop.call_soon(running.set_result, loop)
     while not loop.is_closed():
         with suppress(SystemExit, KeyboardInterrupt):
-            loop.run_forever()
+            try:
+                loop.run_forever()
+            except RuntimeError as error:
+                loop.close()
+                running.set_exception(RunError(f"{_NO_SECOND_LOOP} ({error})."))
 
 
 def _is_blocked(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether a cancelled coroutine still blocks `loop`: it waits without awaiting."""
-    confirmed = _unconfirmed.pop(loop, None)
+    confirmed = _unconfirmed.get(loop)
     return confirmed is not None and not confirmed.wait(CANCEL_GRACE_SECONDS)
 
 

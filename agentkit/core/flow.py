@@ -17,11 +17,11 @@ it costs a generator where it acts, and two function calls where it does not.
 from __future__ import annotations
 
 import asyncio
+import queue
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, suppress
 from functools import lru_cache, partial
 from operator import methodcaller
-from queue import Empty, SimpleQueue
 from types import GeneratorType, TracebackType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, final
 
@@ -428,8 +428,8 @@ class Sleep:
     seconds: float
 
     def perform(self) -> Generator[Event, None, None]:
-        ended: SimpleQueue[None] = SimpleQueue()  # an event must not be set by a signal handler
-        with on_cancel(partial(ended.put, None)), suppress(Empty):
+        ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # an event must not be set by a signal handler
+        with on_cancel(partial(ended.put, None)), suppress(queue.Empty):
             ended.get(timeout=max(0.0, self.seconds))
         yield from ()
 

@@ -8,13 +8,13 @@ continues all the same is counted by `count_abandoned`, and its thread takes no 
 import ast
 import contextvars
 import os
+import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -119,11 +119,11 @@ def run_within(seconds: float, function: Callable[[], T]) -> T:
     """
     if seconds <= 0:
         raise TimeoutError
-    ended: SimpleQueue[Callable[[], T]] = SimpleQueue()
+    ended: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
     work = Work(lambda: ended.put(capture(function)))
     try:
         outcome = ended.get(timeout=seconds)
-    except Empty:
+    except queue.Empty:
         work.cancel()
         raise TimeoutError from None
     return outcome()
@@ -206,7 +206,7 @@ class FifoLock:
         granted()
 
 
-_Inbox: TypeAlias = SimpleQueue[tuple[contextvars.Context, Work, Callable[[], object]]]
+_Inbox: TypeAlias = "queue.SimpleQueue[tuple[contextvars.Context, Work, Callable[[], object]]]"
 _current: contextvars.ContextVar[Cancellation | None] = contextvars.ContextVar("work", default=None)
 RUN_CANCELLATION: contextvars.ContextVar[Cancellation | None] = contextvars.ContextVar("run_cancellation", default=None)
 """The cancellation of the run that the current code is part of."""
@@ -221,7 +221,7 @@ def _free_thread() -> _Inbox:
     with _lock:
         if _idle:
             return _idle.pop()
-    inbox: _Inbox = SimpleQueue()
+    inbox: _Inbox = queue.SimpleQueue()
     threading.Thread(target=_run_worker, args=(inbox,), daemon=True, name="agentkit-worker").start()
     return inbox
 
@@ -230,7 +230,7 @@ def _run_worker(inbox: _Inbox) -> None:
     while True:
         try:
             context, work, function = inbox.get(timeout=MAX_IDLE_SECONDS)
-        except Empty:
+        except queue.Empty:
             with _lock:
                 if inbox in _idle:  # otherwise another thread has just taken it to put work in
                     _idle.remove(inbox)

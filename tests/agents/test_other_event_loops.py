@@ -70,3 +70,72 @@ with ModelServer(*[CALL, DONE] * 3) as server:
 def test_several_event_loops_in_one_process_leave_no_line_on_stderr():
     done = subprocess.run([sys.executable, "-c", SEVERAL_LOOPS], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("3.5\n" * 3, "")
+
+
+GEVENT_HEAD = """
+import asyncio
+import time
+import agentkit.testing
+from gevent import monkey
+monkey.patch_all()  # after the import of agentkit, as `gunicorn --preload -k gevent` does
+import gevent
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
+
+async def price_of(item: str) -> float:
+    "Look up the price of an item."
+    await asyncio.sleep(0.01)
+    return 3.5
+
+def stock_of(item: str) -> int:
+    "Look up the stock of an item."
+    time.sleep(0.01)
+    return 7
+
+def make(tool, **settings):
+    calls = call(tool.__name__, item="tea")
+    return JsonAgent(tool, memory=False, model=lambda run: ScriptedModel(calls, answer("done")), **settings)
+"""
+
+
+def run_under_gevent(program):
+    pytest.importorskip("gevent")
+    command = [sys.executable, "-c", GEVENT_HEAD + program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+TWO_REQUESTS = """
+for tool in (stock_of, price_of):
+    requests = [gevent.spawn(make(tool).run, "x") for _ in range(2)]
+    print([[result.answer, result.calls[0].content] for result in (one.get() for one in requests)])
+"""
+
+
+def test_gevent_may_patch_the_process_after_agentkit_was_imported():
+    assert run_under_gevent(TWO_REQUESTS) == ["[['done', '7'], ['done', '7']]", "[['done', '3.5'], ['done', '3.5']]"]
+
+
+NESTED = """
+def ask(item: str) -> str:
+    "Ask an agent."
+    return make(price_of)("x")
+
+async def await_it(item: str) -> str:
+    "Ask an agent."
+    return (await make(price_of).arun("x")).answer
+
+for tool in (ask, ask, await_it):
+    (result,) = make(tool).map(["x"])
+    print(result.calls[0].content)
+"""
+
+
+def test_a_second_event_loop_in_the_one_thread_of_gevent_is_an_error_that_names_the_remedy():
+    *refused, awaited = run_under_gevent(NESTED)
+    assert len(refused) == 2
+    assert all(
+        "gevent and eventlet are one thread. In a tool that runs an agent, write async def" in one for one in refused
+    )
+    assert awaited == "done"

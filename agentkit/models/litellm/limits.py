@@ -8,6 +8,7 @@ a chunk held no delta.  At a limit the connection is closed.
 
 import asyncio
 import json
+import queue
 import re
 import threading
 import time
@@ -17,7 +18,6 @@ from dataclasses import field
 from enum import Enum
 from functools import cache, partial
 from importlib import import_module
-from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from ...core.errors import RunError
@@ -69,15 +69,15 @@ def limit_time(
     They are read in a thread of their own, because a blocking read cannot be interrupted. After a timeout that thread
     closes the connection at the next byte, because `abandoned` is set, or when its own read times out.
     """
-    queue: SimpleQueue[Any] = SimpleQueue()
-    Work(partial(_pump, pieces, queue, abandoned))
+    arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    Work(partial(_pump, pieces, arrived, abandoned))
     stopped = _Failure(RunError("cancelled: the run was stopped"))
-    with on_cancel(partial(queue.put, stopped)):
+    with on_cancel(partial(arrived.put, stopped)):
         try:
             while True:
                 try:
-                    piece = queue.get(timeout=timer.seconds_left())
-                except Empty:
+                    piece = arrived.get(timeout=timer.seconds_left())
+                except queue.Empty:
                     raise TimeoutError from None
                 if piece is _END:
                     return
@@ -89,17 +89,17 @@ def limit_time(
             abandoned.set()
 
 
-def _pump(pieces: Generator[Any, None, None], queue: "SimpleQueue[Any]", abandoned: threading.Event) -> None:
+def _pump(pieces: Generator[Any, None, None], arrived: "queue.SimpleQueue[Any]", abandoned: threading.Event) -> None:
     try:
         with closing(pieces):
             for piece in pieces:
                 if abandoned.is_set():
                     return
                 if piece is not Signal.KEEPALIVE:
-                    queue.put(piece)
-        queue.put(_END)
+                    arrived.put(piece)
+        arrived.put(_END)
     except BaseException as error:
-        queue.put(_Failure(error))
+        arrived.put(_Failure(error))
 
 
 async def alimit_time(pieces: AsyncGenerator[Piece | Signal, None], timer: PieceTimer) -> AsyncGenerator[Piece, None]:

@@ -9,6 +9,7 @@ A job is one call, or several equal calls that run once.  It waits for its lock,
 
 import asyncio
 import math
+import queue
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -16,7 +17,6 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
-from queue import SimpleQueue
 from types import coroutine
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -213,7 +213,7 @@ class ToolTurn(ABC):
         self._jobs: dict[Job, None] = {}
         self._waiting: deque[Job] = deque()
         self._running = 0
-        self.inbox: SimpleQueue[Item] = SimpleQueue()
+        self.inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.alarm: float | None = None
         for bound in self._calls:
             if bound.context is not None:

@@ -200,7 +200,7 @@ class Death(BaseException):
 
 
 def list_tasks() -> set[asyncio.Task]:
-    return {task for loop in workers._loops.values() for task in asyncio.all_tasks(loop)}
+    return {task for loop in workers._loops.values() for task in asyncio.all_tasks(loop.result())}
 
 
 def until_nothing_else_is_under_way(abandoned: int, tasks: set[asyncio.Task]) -> None:
