@@ -31,15 +31,15 @@ _READ_THEM = "Read them to their end, close them, or raise max_concurrency."
 
 
 def _find_owner() -> asyncio.AbstractEventLoop | threading.Thread | None:
-    """Return what a blocking wait stops: the running event loop, or the main thread; None in another thread.
+    """Return what a blocking wait stops: the loop of the running task, or the main thread; None in another thread.
 
-    A stream that is begun in a thread of a pool may continue in another one.
+    A stream that is begun in a thread of a pool may continue in another one.  Without a task, a loop that runs may be
+    that of another greenlet of gevent.
     """
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        thread = threading.current_thread()
-        return thread if thread is threading.main_thread() else None
+    if (task := _find_task()) is not None:
+        return task.get_loop()
+    thread = threading.current_thread()
+    return thread if thread is threading.main_thread() else None
 
 
 def _find_task() -> asyncio.Task[Any] | None:

@@ -139,3 +139,19 @@ def test_a_second_event_loop_in_the_one_thread_of_gevent_is_an_error_that_names_
         "gevent and eventlet are one thread. In a tool that runs an agent, write async def" in one for one in refused
     )
     assert awaited == "done"
+
+
+LIMITED = """
+class SlowModel(ScriptedModel):
+    def ask(self, request):
+        time.sleep(0.01)
+        yield from super().ask(request)
+
+print(make(price_of)("x"))  # a background loop runs from now on
+agent = JsonAgent(stock_of, memory=False, model=SlowModel([answer("done")] * 3), max_concurrency=1)
+print([one.get() for one in [gevent.spawn(agent, "x") for _ in range(3)]])
+"""
+
+
+def test_under_gevent_requests_wait_for_each_other_at_the_limit_on_concurrent_ones():
+    assert run_under_gevent(LIMITED) == ["done", "['done', 'done', 'done']"]
