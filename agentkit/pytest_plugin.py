@@ -5,9 +5,9 @@ def test_weather(recorded_run):
     assert "31" in result.answer
 
 `pytest --record-runs` asks the real model, runs the real tools and writes `recordings/test_file/test_name.jsonl` beside
-the test's file.  Without it no model is asked and no tool is run; a run that differs from the recording fails with the
-first difference.  `@pytest.mark.recorded_run("other.jsonl", any_model=True)` sets the file and options of
-`JsonAgent.replay`.
+the test's file; in a class, `TestClass_test_name.jsonl`.  Without it no model is asked and no tool is run; a run that
+differs from the recording fails with the first difference.  `@pytest.mark.recorded_run("other.jsonl", any_model=True)`
+sets the file and options of `JsonAgent.replay`.
 
 @pytest.mark.eval_cases("cases.yaml")
 def test_shop(case, check_case):
@@ -20,6 +20,7 @@ the runs are recorded and replayed as above.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -137,13 +138,21 @@ def _noting_remedy() -> Iterator[None]:
         raise
 
 
+def _name_file(test: str) -> str:
+    """Return the name of a test's file; no other test of its module has the same one."""
+    test = test.partition("::")[2]
+    name = re.sub(r"[^\w.-]+", "_", test).strip("_")
+    if re.fullmatch(r"[\w:]+(\[[\w.-]+\])?", test):
+        return name
+    return f"{name}-{blake2b(test.encode(), digest_size=4).hexdigest()}"  # other parameters may be written the same
+
+
 @pytest.fixture
 def recorded_run(request: pytest.FixtureRequest) -> RecordedRun:
     """Run an agent from its recording; `pytest --record-runs` records it."""
     marker = request.node.get_closest_marker("recorded_run")
     folder = request.path.parent / "recordings"
-    name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_")
-    path = folder / request.path.stem / f"{name}.jsonl"
+    path = folder / request.path.stem / f"{_name_file(request.node.nodeid)}.jsonl"
     if marker is not None and marker.args:
         path = folder / marker.args[0]
     options = dict(marker.kwargs) if marker is not None else {}

@@ -80,6 +80,32 @@ def test_a_run_that_differs_names_the_option_that_records(folder):
     result.stdout.fnmatch_lines(["*If the change is meant, record it: pytest --record-runs*"] * 2)
 
 
+SAME_NAMES = (
+    TEST[: TEST.index("def test_plain")]
+    + """
+@pytest.mark.parametrize("query", ["1+2?", "1*2?", "1_2"])
+def test_sum(recorded_run, query):
+    recorded_run(agent(), query)
+
+class TestTea:
+    def test_sum(self, recorded_run):
+        recorded_run(agent(), "tea")
+
+class TestCoffee:
+    def test_sum(self, recorded_run):
+        recorded_run(agent(), "coffee")
+"""
+)
+
+
+def test_tests_of_classes_and_parameters_have_recordings_of_their_own(pytester):
+    pytester.makepyfile(test_it=SAME_NAMES)
+    pytester.runpytest(*PLUGIN, "--record-runs").assert_outcomes(passed=5)
+    names = {path.stem for path in pytester.path.rglob("*.jsonl")}
+    assert {"test_sum_1_2", "TestTea_test_sum", "TestCoffee_test_sum"} < names
+    pytester.runpytest(*PLUGIN).assert_outcomes(passed=5)
+
+
 def test_the_plugin_is_light():
     code = "import sys, agentkit.pytest_plugin\nprint([m for m in ('pydantic', 'litellm', 'agentkit.agents.agent') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
