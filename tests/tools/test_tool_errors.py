@@ -77,6 +77,16 @@ def test_a_task_that_a_tool_cancels_itself_is_a_result(world):
     assert results[0].content == "CancelledError"
 
 
+def test_a_tool_that_cancels_its_own_task_is_a_failed_call(world):
+    async def cancels_itself() -> None:
+        """Cancels the task that it runs in."""
+        asyncio.current_task().cancel()
+        await forever()
+
+    results, _ = world.drive(turn(ToolRegistry(cancels_itself), "cancels_itself"))
+    assert results[0].content == "CancelledError"
+
+
 def test_argparse_in_a_tool_is_a_failed_call(world, capsys):
     def options(text: str) -> str:
         """Parses options."""

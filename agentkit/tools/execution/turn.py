@@ -25,7 +25,7 @@ from ...core.errors import ExceptionInfo, RunStopped
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, FifoLock, count_abandoned
 from ...core.values import frozen
-from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult
+from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult, describe_tool_error
 
 T = TypeVar("T")
 CallGroup: TypeAlias = tuple[BoundCall, ...]
@@ -249,6 +249,9 @@ class ToolTurn(ABC):
             job, outcome = item
             if outcome is None:
                 yield from self._start(job)
+            elif isinstance(outcome, asyncio.CancelledError):  # by the tool: this turn cancels no job that it waits for
+                self._record(job, job.bound.fail(describe_tool_error(outcome), job.started, outcome))
+                yield from self._finish(job)
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
