@@ -5,7 +5,7 @@ Each run of an agent inside a tool ends exactly once for the listeners, also whe
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -161,37 +161,28 @@ class Run:
             for listener in self.listeners:
                 listener(event)
             return event
-        if (record := _RECORDS.get(type(event))) is not None:
-            record(self, event)
+        match event:
+            case ModelAsked():
+                self.pieces.clear()
+            case ModelReplied():
+                self.usage += event.reply.usage
+                self.steps += 1
+            case ToolFinished() if not event.result.is_open:
+                self.calls.append(event.result)
+            case SubRun():
+                self.usage += event.usage
+                self._trace_inner(event)
+            case AnswerDoubted():
+                self.doubts.append(event.reason)
+            case HandedOver():
+                self.handed.append(event.name)
+            case RunStarted():
+                self.is_started = True
         if not isinstance(event, SubRun):
             self.trace.note(event, len(self.history))
         for listener in self.listeners:
             listener(event)
         return event
-
-    def _begin_request(self, _: ModelAsked) -> None:
-        self.pieces.clear()
-
-    def _add_reply(self, event: ModelReplied) -> None:
-        self.usage += event.reply.usage
-        self.steps += 1
-
-    def _add_result(self, event: ToolFinished) -> None:
-        if not event.result.is_open:
-            self.calls.append(event.result)
-
-    def _add_inner(self, event: SubRun) -> None:
-        self.usage += event.usage
-        self._trace_inner(event)
-
-    def _add_doubt(self, event: AnswerDoubted) -> None:
-        self.doubts.append(event.reason)
-
-    def _hand_over(self, event: HandedOver) -> None:
-        self.handed.append(event.name)
-
-    def _start(self, _: RunStarted) -> None:
-        self.is_started = True
 
     @property
     def partial(self) -> str:
@@ -287,15 +278,3 @@ def _outcome_of(error: BaseException | None) -> RunOutcome:
         Exception: "error",
     }
     return next((outcome for kind, outcome in kinds.items() if isinstance(error, kind)), "cancelled")
-
-
-_RECORDS: dict[type[Event], Callable[[Run, Any], None]] = {
-    ModelAsked: Run._begin_request,
-    ModelReplied: Run._add_reply,
-    ToolFinished: Run._add_result,
-    SubRun: Run._add_inner,
-    AnswerDoubted: Run._add_doubt,
-    HandedOver: Run._hand_over,
-    RunStarted: Run._start,
-}
-"""What the events that change a run record in it; none of these classes has subclasses."""
