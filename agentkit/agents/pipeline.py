@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -70,17 +69,11 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     replay = request.replay
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
-    tools: ToolRegistry | Callable[[], ToolRegistry] = spec.tools
-    if spec.select is None and not spec.toolsets:
-        context = make_context(spec, run, request, backend, said, lambda: spec.tools)
-    else:
-        context = make_context(spec, run, request, backend, said)
-        steps = StepTools(spec, context)
-        context = replace(context, tools=lambda: steps.last)
-        tools = steps.select
+    context = make_context(spec, run, request, backend, said, lambda: steps.last)
+    steps = StepTools(spec, context)
     loop = agent_loop(
         backend,
-        tools,
+        steps.select,
         run.history,
         context,
         begun=session.begun,
