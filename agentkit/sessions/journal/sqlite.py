@@ -107,36 +107,26 @@ APPLICATION_ID = 0x616B6A6C
 """The application id, in the header of a SQLite file."""
 DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 COLUMNS = {
-    "conversations": ("id", "name", "state", "title", "tags"),
-    "messages": ("conversation", "place", "body", "digest"),
-    "cut": ("conversation", "key", "body", "digest"),
-    "runs": (
-        "id", "conversation", "query", "model", "setup", "first", "begun", "ended", "status", "outcome", "origin",
-        "last",
-    ),
-    "setups": ("id", "body"),
-    "steps": ("run", "step", "call", "name", "input", "arguments", "begun", "ended", "outcome", "digest"),
-    "leases": ("conversation", "token", "owner", "holder", "since"),
-    "spending": ("account", "run", "spent", "held", "process"),
-}  # fmt: skip
-"""The columns of each table, in order."""
+    "messages": (("conversation", "place"), ("body", "digest")),
+    "cut": (("conversation", "key"), ("body", "digest")),
+    "setups": (("id",), ("body",)),
+    "steps": (("run", "step", "call"), ("name", "input", "arguments", "begun", "ended", "outcome", "digest")),
+    "leases": (("conversation",), ("token", "owner", "holder", "since")),
+    "spending": (("account", "run"), ("spent", "held", "process")),
+}
+"""The columns of the tables whose rows are inserted whole, in order: those that identify a row, and the others."""
 OF_RUNS = (("steps", "run"), ("runs", "id"))
 OF_CONVERSATIONS = (("messages", "conversation"), ("cut", "conversation"), ("conversations", "id"))
 """The tables with rows of a run, or of a conversation, and the column with its key."""
-KEY_COLUMNS = {
-    "conversations": 1, "messages": 2, "cut": 2, "runs": 1, "setups": 1, "steps": 3, "leases": 1, "spending": 2,
-}  # fmt: skip
-"""The number of columns at the beginning of each table that identify a row."""
 
 
 def insert(table: str, *, replace: bool = False) -> str:
     """Return the statement that adds a row, unless a row with its key exists; with `replace` in place of that row."""
-    columns = COLUMNS[table]
-    number = KEY_COLUMNS[table]
-    others = ", ".join(f"{name} = excluded.{name}" for name in columns[number:])
-    action = f"({', '.join(columns[:number])}) DO UPDATE SET {others}" if replace else "DO NOTHING"
-    marks = ", ".join("?" * len(columns))
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT {action}"
+    keys, others = COLUMNS[table]
+    changes = ", ".join(f"{name} = excluded.{name}" for name in others)
+    action = f"({', '.join(keys)}) DO UPDATE SET {changes}" if replace else "DO NOTHING"
+    columns = (*keys, *others)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) ON CONFLICT {action}"
 
 
 SELECT_RUNS = """
