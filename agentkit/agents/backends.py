@@ -193,7 +193,8 @@ class Backends:
             return model
         if model not in self._created:
             options: dict[str, Any] = self.options
-            if isinstance(first, str) and first != OFFLINE and _provider(first) != _provider(model):
+            provider = model.partition("/")[0]
+            if isinstance(first, str) and first != OFFLINE and first.partition("/")[0] != provider:
                 others = {key: value for key, value in options.items() if not ACCOUNT_OPTION.fullmatch(key)}
                 options = MaskedDict(others)
             self._created[model] = _create(model, options)
@@ -272,10 +273,6 @@ def load_in_background(model: str | Model | None, begin: Callable[[], None] = be
     named = resolve_model(model)
     if isinstance(named, str) and named != OFFLINE and not _is_local(named):
         begin()
-
-
-def _provider(name: str) -> str:
-    return name.partition("/")[0]
 
 
 @frozen

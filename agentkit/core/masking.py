@@ -104,17 +104,15 @@ def _hide_setting(name: str, value: Any) -> None:
     elif isinstance(value, bytes):
         _hide_setting(name, value.decode(errors="replace"))
     elif isinstance(value, str) and is_cookie:
-        _hide_values(part.strip().partition("=")[2] or part.strip() for part in value.split(";"))
+        parts = [part.strip().partition("=")[2] or part.strip() for part in value.split(";")]
+        hide(*filter(_is_secret, parts))
     elif isinstance(value, str | int) and not isinstance(value, bool) and _is_named(name):
-        _hide_values([found[1] if (found := _SCHEME.fullmatch(str(value))) else str(value)])
+        found = _SCHEME.fullmatch(str(value))
+        hide(*filter(_is_secret, [found[1] if found else str(value)]))
     elif isinstance(value, str) and "?" in value and "=" in value:
         with suppress(ValueError):
             for key, part in parse_qsl(urlsplit(value).query):
                 _hide_setting(key, part)
-
-
-def _hide_values(values: Iterable[str]) -> None:
-    hide(*filter(_is_secret, values))
 
 
 def mask(text: str) -> str:

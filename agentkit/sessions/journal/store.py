@@ -474,10 +474,8 @@ def _has_died(holder: str) -> bool:
         return False
     try:
         os.kill(int(found[1]), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     return False
 
 

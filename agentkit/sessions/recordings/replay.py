@@ -166,7 +166,7 @@ class Replay:
         where = f"{line}: request {number} differs"
         if difference := self._compare(exchange, effect.request):
             raise self._differ(f"{where}: {difference}{hint}")
-        if not self.any_model and _provider(exchange.model) != _provider(effect.model.name):
+        if not self.any_model and exchange.model.partition("/")[0] != effect.model.name.partition("/")[0]:
             raise self._differ(
                 f"{where}: recorded model {exchange.model!r}, now {effect.model.name!r}. "
                 "agent.replay(path, any_model=True) accepts another provider."
@@ -271,10 +271,6 @@ class RecordedModel:
             )
         usage = Usage(**outcome["usage"])
         yield 0.0, Reply(dict(outcome["message"]), usage, outcome["finish_reason"], outcome["model"])
-
-
-def _provider(model: str) -> str:
-    return model.partition("/")[0]
 
 
 _KINDS = {delta: kind for kind, delta in DELTAS.items()}
