@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import mcp_types as types
@@ -301,15 +302,12 @@ class MCPServer:
     ) -> Any:
         """Call a tool of the server, and answer what it asks for until it has a result."""
         answered = run.answered if run is not None else None
-
-        async def send(options: Mapping[str, Any]) -> tuple[Any, str]:
-            return await self._run(lambda: self._link.call(tool, arguments, run, ask, sample, **options))
-
         options = to_input_responses(answered)
         is_repeated = False
         for _ in range(MAX_ROUNDS):
             try:
-                result, unanswered = await send(options)
+                send = partial(self._link.call, tool, arguments, run, ask, sample, **options)
+                result, unanswered = await self._run(send)
             except StateRefused as error:
                 if is_repeated or was_repeated(answered):
                     raise ToolError(f"the server {self.name!r} refused its own state of the call, twice") from error

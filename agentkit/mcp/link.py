@@ -121,8 +121,8 @@ class Connection:
             logging_callback=self._log,
             log_level="info",
             message_handler=self._receive,
-            elicitation_callback=self._answer,
-            sampling_callback=self._sample if self._offers.sampling is not None else None,
+            elicitation_callback=lambda _, params: answer_for(self.calls, params),
+            sampling_callback=(lambda _, params: sample_for(self.calls, params)) if self._offers.sampling else None,
             list_roots_callback=self._list_roots if self._offers.roots is not None else None,
             cache=None,
             mode="legacy" if isinstance(self.endpoint, Command) and self.endpoint.is_legacy else "auto",
@@ -205,16 +205,6 @@ class Connection:
         """Wait for the list of tools that a notification has caused."""
         if self._refresh is not None and not self._refresh.done():
             await asyncio.wait([self._refresh], timeout=SETTLE_SECONDS)
-
-    async def _answer(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:  # noqa: ARG002
-        return await answer_for(self.calls, params)
-
-    async def _sample(
-        self,
-        context: Any,  # noqa: ARG002
-        params: types.CreateMessageRequestParams,
-    ) -> types.CreateMessageResult | types.ErrorData:
-        return await sample_for(self.calls, params)
 
     async def _list_roots(self, context: Any) -> types.ListRootsResult:  # noqa: ARG002
         return self._offers.roots or types.ListRootsResult(roots=[])

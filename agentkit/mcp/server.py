@@ -191,7 +191,8 @@ class ServedCall:
         is_dangerous = tool is not None and self._bound.problem is None and tool.effect == "danger"
         if is_dangerous and not self._state.get(ALLOW_KEY) and (refused := await self._ask_approval()) is not None:
             return refused
-        asking = self._asked_before()
+        before = self._state.get(ASKED_KEY)  # a call need not run again to ask the same
+        asking = before and InputRequired(*(Question(**each) for each in before["questions"]), state=before["state"])
         while True:
             if asking is None:
                 try:
@@ -211,11 +212,6 @@ class ServedCall:
             if wrong := self._take_answers(asking, asked):
                 return _failure(wrong)
             asking = None
-
-    def _asked_before(self) -> InputRequired | None:
-        """Return what the call asked in the request before, so that it need not run again to ask the same."""
-        asked = self._state.get(ASKED_KEY)
-        return asked and InputRequired(*(Question(**each) for each in asked["questions"]), state=asked["state"])
 
     async def _ask_approval(self) -> types.CallToolResult | types.InputRequiredResult | None:
         """Ask whether the call may run; return None if it may."""
