@@ -344,7 +344,7 @@ class Thread:
                 query = None
             policies = [join_facts(given.context)] if given.context else []
             if shares_state:
-                policies.append(share_state(given.state, live.show_events))
+                policies.append(share_state(given.state, live.show))
             how: Any = {"answers": answers or None, "listeners": [listen], "policies": policies, **options}
             try:
                 async with aclosing(
@@ -426,8 +426,7 @@ class LiveRun:
         self._conversation = conversation
         self._encoder = encoder
         self._run = run
-        self._kept: list[Frame] = []
-        self._kept_events: list[Json] = []
+        self._kept: list[Frame | Json] = []
         self._asked = 0
         self._is_over = False
         self._turn = asyncio.Lock()
@@ -439,18 +438,15 @@ class LiveRun:
         """Whether the clients have the end of the run."""
         return self._encoder.is_closed
 
-    def show(self, frames: Iterable[Frame]) -> None:
-        """Add the events of frames, or keep the frames while a question waits."""
+    def show(self, happened: Iterable[Frame | Json]) -> None:
+        """Add events, and those of frames; while a question waits, keep both."""
         if self.question is not None:
-            self._kept += frames
-        elif found := [event for frame in frames for event in self._encoder.encode(frame)]:
-            self._conversation.extend(found)
-
-    def show_events(self, events: list[Json]) -> None:
-        """Add events that no frame has, or keep them while a question waits."""
-        if self.question is not None:
-            self._kept_events += events
-        else:
+            self._kept += happened
+            return
+        events = list[Json]()
+        for one in happened:
+            events += [one] if isinstance(one, dict) else self._encoder.encode(one)
+        if events:
             self._conversation.extend(events)
 
     async def ask(self, question: Question) -> Any:
@@ -476,8 +472,6 @@ class LiveRun:
         self._conversation.running = run
         self._conversation.extend([*self._encoder.resume(run, given)])
         self.show(kept)
-        self._conversation.extend(self._kept_events)
-        self._kept_events = []
         self._answer.set_result(answer)
 
     def end(self) -> None:
