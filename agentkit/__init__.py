@@ -6,12 +6,12 @@ Only public modules and the rooms lie here.  None of them may have a public name
 Python binds an imported submodule in the place of the name.
 """
 
-from .core.lazy_names import lazy_names, register_clean_ups, register_doors
+from .core.lazy_names import CLEAN_UPS, DOORS, lazy_names
 
 # what a keyword of a lower room may open
-register_doors({"telemetry": "agentkit.telemetry:Telemetry", "workers": "agentkit.dbos:Workers"})
+DOORS.update({"telemetry": "agentkit.telemetry:Telemetry", "workers": "agentkit.dbos:Workers"})
 # what doors keep beside a journal, by the table that shows it
-register_clean_ups({"queue_versions": "agentkit.dbos.queue_tables:QueueCleanUp"})
+CLEAN_UPS.update({"queue_versions": "agentkit.dbos.queue_tables:QueueCleanUp"})
 _TERMS = {
     **dict.fromkeys(("Agent", "Assistant", "Crew", "CodeAgent", "ToolCallingAgent"), "Use JsonAgent"),
     **dict.fromkeys(("Tool", "BaseTool", "StructuredTool", "FunctionTool"), "Use JsonTool, or @tool for a function"),

@@ -97,12 +97,8 @@ def _load(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-_doors: dict[str, str] = {}
-
-
-def register_doors(doors: dict[str, str]) -> None:
-    """Add doors by name, each as "package.module:attribute"; nothing is imported."""
-    _doors.update(doors)
+DOORS: dict[str, str] = {}
+"""The doors by name, each as "package.module:attribute"."""
 
 
 def open_door(name: str) -> Any:
@@ -111,20 +107,9 @@ def open_door(name: str) -> Any:
     Raises:
         DefinitionError: A package that the door needs is not installed; the error names it.
     """
-    return _load(_doors[name])
+    return _load(DOORS[name])
 
 
-_clean_ups: dict[str, str] = {}
-
-
-def register_clean_ups(places: dict[str, str]) -> None:
-    """Add what removes the rows of doors for runs that are deleted, as "package.module:attribute"; nothing is imported.
-
-    A place stands by the name of the table by which a journal shows that the door uses it.
-    """
-    _clean_ups.update(places)
-
-
-def clean_ups() -> dict[str, Callable[[Any], Any]]:
-    """Return by the names of the tables what opens the clean-up of a door: it imports the door when it is called."""
-    return {table: display_with(place) for table, place in _clean_ups.items()}
+CLEAN_UPS: dict[str, str] = {}
+"""What removes the rows of doors for runs that are deleted, each as "package.module:attribute", by the name of the
+table by which a journal shows that the door uses it."""

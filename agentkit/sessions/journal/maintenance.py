@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from ...core.errors import DefinitionError, RunError
-from ...core.lazy_names import clean_ups, display_with
+from ...core.lazy_names import CLEAN_UPS, display_with
 from ...core.masking import mask, masked_repr
 from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, pending_calls, text_of, tool_message
 from ...core.values import frozen
@@ -602,7 +602,7 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
 
 
 class CleanUp(Protocol):
-    """What a door keeps of the runs of a journal, see `register_clean_ups`."""
+    """What a door keeps of the runs of a journal, see `CLEAN_UPS`."""
 
     def empty(self, run: str) -> bool:
         """Remove what the door has of a run; return False if the run is queued or in progress there, and stays."""
@@ -622,7 +622,7 @@ def _opened_clean_ups(store: Store) -> Iterator[list[CleanUp]]:
     """Open what the doors keep beside the journal."""
     opened = list[CleanUp]()
     if isinstance(store, SharedStore):
-        opened = [open_clean_up(store) for table, open_clean_up in clean_ups().items() if store.has_table(table)]
+        opened = [display_with(place)(store) for table, place in CLEAN_UPS.items() if store.has_table(table)]
     try:
         yield opened
     finally:
