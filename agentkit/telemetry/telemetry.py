@@ -12,11 +12,11 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from .. import InputRequired, Paused, Session, Usage
+from .. import InputRequired, Paused, Session, ToolResult, Usage
 from ..events import (
     Event,
     HandedOver,
@@ -229,22 +229,36 @@ class RunSpans:
                 self._chat.note_piece()
         elif isinstance(event, RunStarted):
             self._start(event)
-        elif self._run is None or isinstance(event, SubRun):  # ended already, or reported by the inner run itself
-            return
-        elif handle := self._HANDLERS.get(type(event)):
-            handle(self, event)
-        elif described := describe_event(event):
-            self._note(event, *described)
+        elif self._run is not None:  # else it has ended already
+            self._add(self._run, event)
 
-    def close(self, kind: str = CANCELLED_ERROR_TYPE) -> None:
-        """End what is open, as failed with an error of this class; later events are ignored."""
+    def _add(self, run: OpenSpan, event: Event) -> None:
+        """Add an event of the run to its spans."""
+        match event:
+            case SubRun() | ToolStarted(BoundCall(is_answer=True)):  # an inner run reports itself
+                pass
+            case ToolStarted(bound):
+                self._start_tool(run, bound)
+            case ToolFinished(result):
+                self._finish_tool(result)
+            case RunFinished(result) if self._recorder.content and run.is_recording:
+                run.span.set_attributes(text_content(names.OUTPUT_MESSAGES, "assistant", result.text))
+            case RunEnded():
+                self._end_by_event(run, event)
+            case _:
+                if isinstance(event, HandedOver):
+                    self._agent = {names.AGENT_NAME: event.name}
+                self._note(run, event)
+
+    def close(self) -> None:
+        """End what is open, as cancelled; later events are ignored."""
         for identity in [*self._tools]:
             self._end_tool(identity, CANCELLED_ERROR_TYPE)
         for inner in [run for runs in self._inner.values() for run in runs]:
             inner.close()
         if self._run is not None:
-            self._run.fail(kind)
-            self._end_run({})
+            self._run.fail(CANCELLED_ERROR_TYPE)
+            self._end_run(self._run, {})
 
     def _start(self, event: RunStarted) -> None:
         run = self._observed
@@ -303,10 +317,7 @@ class RunSpans:
 
         return replace(bound, run=run)
 
-    def _start_tool(self, event: ToolStarted) -> None:
-        bound = event.call
-        if bound.is_answer or self._run is None:
-            return
+    def _start_tool(self, run: OpenSpan, bound: BoundCall) -> None:
         is_shown = bound.tool is not None or self._recorder.content  # the model made the name of an unknown tool
         tool_name = bound.call.name if is_shown else names.OTHER
         attributes = {
@@ -321,15 +332,14 @@ class RunSpans:
         if self._recorder.content:
             attributes[names.TOOL_ARGUMENTS] = mask(bound.as_written.arguments)
         name = f"{names.EXECUTE_TOOL} {tool_name}"
-        self._tools[bound.call.id] = OpenSpan(self._recorder.tracer, name, self._run.context, attributes)
+        self._tools[bound.call.id] = OpenSpan(self._recorder.tracer, name, run.context, attributes)
 
-    def _finish_tool(self, event: ToolFinished) -> None:
-        error = event.result.error
-        content = event.result.content
-        raised = event.result.exception
-        shown = {names.TOOL_RESULT: mask(content)} if self._recorder.content else {}
+    def _finish_tool(self, result: ToolResult) -> None:
+        error = result.error
+        raised = result.exception
+        shown = {names.TOOL_RESULT: mask(result.content)} if self._recorder.content else {}
         is_pause = isinstance(raised, Paused | InputRequired)  # the call runs again with the decision or the answer
-        self._end_tool(event.result.call.id, error.name if error and not is_pause else None, raised, shown)
+        self._end_tool(result.call.id, error.name if error and not is_pause else None, raised, shown)
 
     def _end_tool(
         self, identity: str, failure: str | None, error: BaseException | None = None, shown: Attributes | None = None
@@ -344,54 +354,34 @@ class RunSpans:
         measured = {name: span.attributes[name] for name in kept if name in span.attributes}
         self._recorder.record(names.TOOL_DURATION, span.end(shown or {}), measured, span.context)
 
-    def _finish_run(self, event: RunFinished) -> None:
-        if self._run is not None and self._recorder.content and self._run.is_recording:
-            answer = text_content(names.OUTPUT_MESSAGES, "assistant", event.result.text)
-            self._run.span.set_attributes(answer)
-
-    def _end_by_event(self, event: RunEnded) -> None:
-        if self._run is None:
-            return
+    def _end_by_event(self, run: OpenSpan, event: RunEnded) -> None:
         for identity in [*self._tools]:
             self._end_tool(identity, CANCELLED_ERROR_TYPE)
         if isinstance(event.error, Paused):
-            calls = event.error.calls
-            self._run.note("agentkit.paused", {names.TOOL_NAME: [call.name for call in calls]})
+            run.note("agentkit.paused", {names.TOOL_NAME: [call.name for call in event.error.calls]})
         elif event.outcome not in ("answer", "stopped"):
             kind = CANCELLED_ERROR_TYPE if event.error is None else error_type(event.error)
-            self._run.fail(kind, event.error if self._recorder.content else None)
+            run.fail(kind, event.error if self._recorder.content else None)
         finish = {names.FINISH_REASONS: [self._finish_reason]} if self._finish_reason else {}
-        self._end_run({names.OUTCOME: event.outcome, **finish, **usage_attributes(event.usage)})
+        self._end_run(run, {names.OUTCOME: event.outcome, **finish, **usage_attributes(event.usage)})
 
-    def _end_run(self, attributes: Attributes) -> None:
-        run = self._run
+    def _end_run(self, run: OpenSpan, attributes: Attributes) -> None:
         self._run = None
-        if run is not None:
-            kept = (names.AGENT_NAME, names.REQUEST_MODEL, names.ERROR_TYPE)
-            measured = {name: run.attributes[name] for name in kept if name in run.attributes}
-            self._recorder.record(names.AGENT_DURATION, run.end(attributes), measured, run.context)
+        kept = (names.AGENT_NAME, names.REQUEST_MODEL, names.ERROR_TYPE)
+        measured = {name: run.attributes[name] for name in kept if name in run.attributes}
+        self._recorder.record(names.AGENT_DURATION, run.end(attributes), measured, run.context)
 
-    def _hand_over(self, event: HandedOver) -> None:
-        self._agent = {names.AGENT_NAME: event.name}
-        self._note(event, *(describe_event(event) or ("", {})))
-
-    def _note(self, event: Event, name: str, attributes: Attributes) -> None:
-        """Add an event to the span of the call that it concerns, or of the run."""
-        span = self._run
+    def _note(self, span: OpenSpan, event: Event) -> None:
+        """Add an event to the span of the run, or of the call that it concerns, if spans have such events."""
+        if (described := describe_event(event)) is None:
+            return
+        name, attributes = described
         if isinstance(event, ToolRetried | ToolAbandoned):
             call = event.call.call if isinstance(event.call, BoundCall) else event.call
             span = self._tools.get(call.id, span)
-        if span is not None and span.is_recording:
+        if span.is_recording:
             notice = {names.NOTICE: mask(event.notice)} if self._recorder.content else {}
             span.note(name, {**attributes, **notice})
-
-    _HANDLERS: ClassVar[dict[type[Event], Any]] = {
-        HandedOver: _hand_over,
-        RunEnded: _end_by_event,
-        RunFinished: _finish_run,
-        ToolFinished: _finish_tool,
-        ToolStarted: _start_tool,
-    }
 
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
