@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain, count
 from typing import Any
@@ -49,7 +49,7 @@ def nest(
     if query is None or parent is None or request.replay is not None or request.session._busy.locked():
         yield request, query
         return
-    inner = InnerRun.open(spec, request, query, parent)
+    inner = InnerRun(spec, request, query, parent)
     try:
         yield inner.request, None if inner.has_begun else query
     except Paused as error:
@@ -62,37 +62,27 @@ def nest(
         inner.close()
 
 
-@dataclass(eq=False)
 class InnerRun:
     """A run inside the call `parent`, with the id `key`; it has the `deps` of the enclosing run if it has none.
 
-    `request` begins or continues it, and `query` is what it is asked, or was asked if it `has_begun`.
+    `request` begins it, or continues it where it stopped, and `query` is what it is asked, or was asked if it
+    `has_begun`.
     """
 
-    name: str
-    key: str
-    query: UserQuery
-    parent: ParentCall
-    inputs: PendingInputs
-    can_pause: bool
-    request: RunRequest
-    has_begun: bool = False
-
-    @classmethod
-    def open(cls, spec: AgentSpec, request: RunRequest, query: UserQuery, parent: ParentCall) -> "InnerRun":
-        """Return the run as it begins, or as it continues where it stopped."""
+    def __init__(self, spec: AgentSpec, request: RunRequest, query: UserQuery, parent: ParentCall) -> None:
         waiting = (enclosing(Respondent) or NO_RESPONDENT).inputs
         outer = enclosing(JournalWriter)
-        inputs = PendingInputs() if waiting is None else waiting
-        key = parent.call.id if request.tool else _claim(spec, query.text, parent, inputs, outer)
-        name = request.tool or parent.call.name
-        can_pause = waiting is not None
-        inner = cls(name, key, query, parent, inputs, can_pause, request)
+        self.inputs = PendingInputs() if waiting is None else waiting
+        self.can_pause = waiting is not None
+        self.query = query
+        self.parent = parent
+        self.name = request.tool or parent.call.name
+        self.key = parent.call.id if request.tool else _claim(spec, query.text, parent, self.inputs, outer)
+        self.has_begun = False
         deps = request.settings.get("deps", spec.deps)
         inherited = {"deps": parent.context.deps} if deps is None and parent.context.deps is not None else {}
-        inner.request = replace(request, report=inner.report, settings={**request.settings, **inherited})
-        inner._attach(outer)
-        return inner
+        self.request = replace(request, report=self.report, settings={**request.settings, **inherited})
+        self._attach(outer)
 
     def _attach(self, writer: JournalWriter | None) -> None:
         """Attach the journal to the session, and continue the run if it has begun before."""

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ from ..engine.result import Result
 from ..models.litellm.batch_forms import BATCH_LINES
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.run_info import read_run_records
-from ..sessions.journal.store import Journal, Lease, RunFilter, Store, encode_json
+from ..sessions.journal.store import Journal, RunFilter, Store, encode_json
 from ..sessions.journal.writer import JournaledConversation
 from ..sessions.records import MAP_ORIGIN, Record, RunBegun, RunConcluded, RunReopened, Step
 from ..sessions.session import Session
@@ -111,7 +111,7 @@ async def map_in_batches(
     contents = encode_json([spec.setup().encode(), backend.name, [*map(_content_of, queries)]])
     with ExitStack() as stack:
         store = await run_in_thread(lambda: stack.enter_context(opened_store(journal.path, journal.sync)))
-        log = await run_in_thread(partial(_StoredMap.open, store, batch.name, _digest_of(contents)))
+        log = await run_in_thread(partial(_StoredMap, store, batch.name, _digest_of(contents)))
         stack.callback(log.lease.release)
         await run_in_thread(partial(log.begin_map, f"{len(queries):,} queries", f"{backend.name} (batch)"))
         begun = await run_in_thread(log.list_runs)
@@ -195,27 +195,24 @@ def _begin_run(
     return session, read_user_query(query)
 
 
-@dataclass(eq=False)
 class _StoredMap:
-    """A map in a journal: its run, and its batches as the steps of that run."""
+    """A map in a journal: its run, and its batches as the steps of that run.
 
-    store: Store
-    lease: Lease
-    name: str
-    """The begin of the ids of its runs, of which each call after the end of one has another."""
-    contents: str
-    """The digest of the queries and the agent."""
-    is_named: bool
-    run: str = ""
-    _steps: dict[str, Step] = field(default_factory=dict)
+    It has the lease of the map; `ConversationBusy` is raised if another process has it.
+    """
 
-    @classmethod
-    def open(cls, store: Store, given: str, contents: str) -> "_StoredMap":
-        """Take the lease of a map; raise `ConversationBusy` if another process has it."""
+    def __init__(self, store: Store, given: str, contents: str) -> None:
         name = _digest_of(given) if given else contents
-        lease = store.take(int(name[:15], 16), f"the map {given or name[:ID_CHARS]}")
-        lease.keep()
-        return cls(store, lease, name[:ID_CHARS], contents[:ID_CHARS], bool(given))
+        self.store = store
+        self.name = name[:ID_CHARS]
+        """The begin of the ids of its runs, of which each call after the end of one has another."""
+        self.contents = contents[:ID_CHARS]
+        """The digest of the queries and the agent."""
+        self.is_named = bool(given)
+        self.run = ""
+        self._steps: dict[str, Step] = {}
+        self.lease = store.take(int(name[:15], 16), f"the map {given or self.name}")
+        self.lease.keep()
 
     def begin_map(self, query: str, model: str) -> None:
         """Continue the last run of the map, unless it has ended and has no name; else begin a run.
