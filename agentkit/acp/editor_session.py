@@ -305,7 +305,7 @@ class EditorSession:
             return answered[0] if answered else None
 
         enclose([lambda: LiveRespondent(ask)])
-        given = {}
+        answers: dict[str, Any] = {}
         content: Query | None = None if query == CONTINUE_COMMAND else query
         if self._asked is not None and content is not None:
             question = next((one for one in self.session.pending if one.id == self._asked.id), None)
@@ -315,10 +315,10 @@ class EditorSession:
                     await self._say(client, f"{problem}\n\n{describe_question(self._asked)}")
                     return schema.PromptResponse(stop_reason="end_turn")
                 content = None
-                given = {"answers": {question.id: value}}
+                answers = {question.id: value}
         while True:
             self._asked = None
-            end = await self._run(agent, client, encoder, content, given)
+            end = await self._run(agent, client, encoder, content, answers)
             if end.outcome != "paused":
                 return _respond(end)
             if self._is_cancelled:
@@ -330,21 +330,21 @@ class EditorSession:
                 await self._send(client, [] if is_asked else [*encoder.close()])
                 return _respond(end, "end_turn" if is_asked else "cancelled")
             content = None
-            given = decided
+            answers = decided
 
     @property
     def _is_cancelled(self) -> bool:
         return self._cancelled is not None and self._cancelled.is_set()
 
     async def _run(
-        self, agent: JsonAgent[Any], client: Any, encoder: UpdateEncoder, query: Query | None, given: dict[str, Any]
+        self, agent: JsonAgent[Any], client: Any, encoder: UpdateEncoder, query: Query | None, answers: dict[str, Any]
     ) -> RunClosed:
         """Run the agent, show what happens, and return the end of the run."""
         updates = list[Any]()
         encoder.closed = None
         listener = draw_frames(lambda frame: updates.extend(encoder.encode(frame)))
         try:
-            stream = agent.astream(query, session=self.session, listeners=[listener], **given)
+            stream = agent.astream(query, session=self.session, listeners=[listener], answers=answers or None)
             async with aclosing(stream) as events:
                 async for _ in events:
                     if self._is_cancelled:
@@ -384,7 +384,7 @@ class EditorSession:
     async def _ask(
         self, client: Any, encoder: UpdateEncoder, pending: Sequence[Pending], *, has_forms: bool
     ) -> dict[str, Any]:
-        """Return the options with which the run continues; an empty dict if it waits on.
+        """Return the answers with which the run continues; an empty dict if it waits on.
 
         Decisions come first.  An editor without forms shows one question, and the next prompt answers it.
         """
@@ -394,7 +394,7 @@ class EditorSession:
                 return {}
             answers[entry.id] = decision
         if answers:
-            return {"answers": answers}
+            return answers
         for entry in pending:
             form = form_of(entry) if has_forms else None
             if form is None:
@@ -407,7 +407,7 @@ class EditorSession:
                     await self._say(client, f"{problem}\n\n{describe_question(entry)}")
                     return {}
                 answers[entry.id] = answer
-        return {"answers": answers} if answers and self._asked is None else {}
+        return answers if self._asked is None else {}
 
 
 def _respond(end: RunClosed, reason: schema.StopReason | None = None) -> Any:
@@ -483,9 +483,6 @@ def describe_question(pending: Pending) -> str:
     return f"{pending.text}\n\n(Your next message is the answer: {describe_answer_type(pending.schema)}.)\n\n"
 
 
-PART_TYPES: Sequence[type[ContentPart]] = (Image, Document, Audio)
-
-
 def query_of_prompt(prompt: Sequence[Any]) -> Query:
     """Return the query in the blocks of a prompt.
 
@@ -519,7 +516,8 @@ def _part(block: Any) -> str | ContentPart:
 def _binary(text: str, place: str) -> ContentPart:
     try:
         data = b64decode(text, validate=True)
-        kind = next((kind for kind in PART_TYPES if detect_media_type(data) in kind.media_types), Image)
+        kinds: tuple[type[ContentPart], ...] = (Image, Document, Audio)
+        kind = next((kind for kind in kinds if detect_media_type(data) in kind.media_types), Image)
         return kind.from_bytes(data, name=place.rpartition("/")[2])
     except (Base64Error, ValueError, DefinitionError) as error:
         raise RequestError(INVALID_PARAMS, f"prompt: {place}: {error}") from error
