@@ -128,20 +128,17 @@ class Transport:
     def __init__(self) -> None:
         self.has_ended = False
         self.status = 0
-        self._errors = b""
+        self.stderr = b""
+        """The end of the program's error output."""
 
     def end(self) -> None:
         """Note that no further message will arrive."""
         self.has_ended = True
 
-    def add_errors(self, data: bytes) -> None:
-        """Keep the end of the error output."""
-        self._errors = (self._errors + data)[-MAX_STDERR_CHARS:]
-
     @property
     def errors(self) -> str:
-        """The end of the program's error output."""
-        return self._errors.decode(errors="replace").strip()
+        """The end of the program's error output, as text."""
+        return self.stderr.decode(errors="replace").strip()
 
 
 class _WatchedStream:
@@ -197,7 +194,7 @@ class _StderrPipe:
     def _read(self) -> None:
         with suppress(BlockingIOError):
             data = os.read(self._reader, 65_536)
-            self._transport.add_errors(data)
+            self._transport.stderr = (self._transport.stderr + data)[-MAX_STDERR_CHARS:]
             if not data:
                 self._loop.remove_reader(self._reader)
 
