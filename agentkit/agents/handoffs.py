@@ -46,16 +46,10 @@ def check_handoffs(handoffs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def make_handoff_tools(handoffs: Mapping[str, Any]) -> list[JsonTool[..., Any]]:
     """Return a tool `transfer_to_...` for each agent."""
-    return [_handoff_tool(name, _describe(agent)) for name, agent in handoffs.items()]
+    return [_handoff_tool(name, agent) for name, agent in handoffs.items()]
 
 
-def _describe(agent: Any) -> str:
-    """Return the description of an agent; "" for a function that returns one, or whose description is a function."""
-    description = getattr(agent, "description", "")
-    return description if isinstance(description, str) else ""
-
-
-def _handoff_tool(name: str, description: str) -> JsonTool[..., Any]:
+def _handoff_tool(name: str, agent: Any) -> JsonTool[..., Any]:
     def transfer(reason: str) -> HandOff:
         """Hands on.
 
@@ -64,7 +58,9 @@ def _handoff_tool(name: str, description: str) -> JsonTool[..., Any]:
         """
         return HandOff(name, reason)
 
-    text = f"Hand the whole conversation over to {name}, who answers from then on.\n\n{description.strip()}"
+    given = getattr(agent, "description", "")  # a function that returns the agent has none
+    about = given if isinstance(given, str) else ""  # else a function of the run
+    text = f"Hand the whole conversation over to {name}, who answers from then on.\n\n{about.strip()}"
     return JsonTool(transfer, name=f"{TRANSFER_PREFIX}{name}", description=text.strip(), effect="read").offered()
 
 
