@@ -47,7 +47,6 @@ from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError, plain_signature
 from .annotations import (
     Documentation,
-    Duplicates,
     FieldText,
     add_keywords,
     mark_required,
@@ -233,7 +232,6 @@ class FunctionSchema:
         function: Any callable with a signature.
         texts: Descriptions of parameters, which replace those of the function: a string, or a mapping with
             `description` and `enum`.
-        duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
         signature: The signature to use instead of the function's own, of an overload for example.
 
     Attributes:
@@ -246,8 +244,6 @@ class FunctionSchema:
         self,
         function: Callable[..., Any],
         texts: Mapping[str, FieldText] | None = None,
-        *,
-        duplicates: Duplicates = "dedupe",
         signature: inspect.Signature | None = None,
     ) -> None:
         self.function = function
@@ -260,7 +256,7 @@ class FunctionSchema:
         _check_defaults(function, shown)
         self.annotations: Mapping[str, Any] = {parameter.name: parameter.annotation for parameter in shown}
         self.documentation: Documentation = read_docstring(docstring_of(function), [entry.name for entry in shown])
-        self._texts = _read_texts(function, texts or {}, shown, duplicates)
+        self._texts = _read_texts(function, texts or {}, shown)
         shown = [_restrict_to_enum(parameter, self._texts.get(parameter.name, {})) for parameter in shown]
         self.omitted: dict[str, str] = {}
         self._shown, self._adapter, schema = build_twin(function, shown, self.omitted)
@@ -343,16 +339,13 @@ def _refuse_inner_marks(function: Callable[..., Any], parameters: list[inspect.P
 
 
 def _read_texts(
-    function: Callable[..., Any],
-    texts: Mapping[str, FieldText],
-    parameters: list[inspect.Parameter],
-    duplicates: Duplicates,
+    function: Callable[..., Any], texts: Mapping[str, FieldText], parameters: list[inspect.Parameter]
 ) -> dict[str, JsonSchema]:
     names = [parameter.name for parameter in parameters]
     for name in texts:
         if name not in names:
             raise unknown_name_error(name_of(function), "parameter", name, names)
-    return {name: read_field_text(f"{name_of(function)}: {name}", text, duplicates) for name, text in texts.items()}
+    return {name: read_field_text(f"{name_of(function)}: {name}", text) for name, text in texts.items()}
 
 
 def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect.Parameter:

@@ -16,7 +16,7 @@ from typing_extensions import is_typeddict
 
 from ..core.context import is_injected
 from ..core.errors import DefinitionError
-from .annotations import Documentation, Duplicates, FieldText, check_duplicates, read_docstring, texts_of
+from .annotations import Documentation, FieldText, read_docstring, texts_of
 from .functions import (
     UNUSABLE_TYPE_ERRORS,
     Choice,
@@ -192,16 +192,12 @@ CallableSchema = FunctionSchema | ModelSchema | OverloadSchema
 def build_arguments(
     function: Callable[..., Any],
     texts: Mapping[str, FieldText] | None = None,
-    duplicates: Duplicates = "dedupe",
     overload: Choice | None = None,
 ) -> CallableSchema:
     """Return the schema of a callable's arguments: of its parameters, its class of arguments, or its overloads."""
-    check_duplicates(name_of(function), duplicates)
     signatures = signatures_of(function)
     if overload is not None:
-        return FunctionSchema(
-            function, texts, duplicates=duplicates, signature=choose_signature(function, signatures, overload)
-        )
+        return FunctionSchema(function, texts, choose_signature(function, signatures, overload))
     if signatures and texts:
         raise DefinitionError(f"{name_of(function)}: the texts need one of its signatures. Choose it with overload=...")
     if len(signatures) > 1:
@@ -211,7 +207,7 @@ def build_arguments(
         return ModelSchema(model, function)
     if not texts and inspect.isclass(function) and issubclass(function, BaseModel):  # its constructor has no types
         return ModelSchema(function, _keep)
-    return FunctionSchema(function, texts, duplicates=duplicates, signature=signature)
+    return FunctionSchema(function, texts, signature)
 
 
 def _keep(instance: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from ..core.errors import DefinitionError, plain_signature, suggest
 from ..core.values import frozen
-from ..schemas.annotations import Duplicates, FieldText
+from ..schemas.annotations import FieldText
 from ..schemas.functions import Choice
 from ..schemas.models import (
     ModelSchema,
@@ -93,9 +93,9 @@ def _read_settings(owner: Any) -> ToolSettings:
     return cast("ToolSettings", {name: value for name, value in found.items() if not callable(value)})
 
 
-SchemaOptions: TypeAlias = tuple[Mapping[str, FieldText] | None, Duplicates, Choice | None]
-"""The keywords `parameters`, `duplicates` and `overload` of a tool."""
-NO_OPTIONS: SchemaOptions = (None, "dedupe", None)
+SchemaOptions: TypeAlias = tuple[Mapping[str, FieldText] | None, Choice | None]
+"""The keywords `parameters` and `overload` of a tool."""
+NO_OPTIONS: SchemaOptions = (None, None)
 
 
 @frozen

@@ -19,7 +19,7 @@ from ..core.context import RunContext, find_injected
 from ..core.errors import DefinitionError, ExceptionInfo
 from ..core.lazy_names import display_with
 from ..core.threads import FifoLock
-from ..schemas.annotations import Duplicates, FieldText, texts_of
+from ..schemas.annotations import FieldText, check_duplicates, read_field_text, texts_of
 from ..schemas.formats import Declaration, Loss, References, RenderedTool, render
 from ..schemas.functions import Choice, build_output_schema, build_type_schema, describe_returns
 from ..schemas.models import (
@@ -31,7 +31,7 @@ from ..schemas.models import (
     is_arguments_model,
     name_of_model,
 )
-from ..schemas.signature import check_description, check_name, iter_wrapped
+from ..schemas.signature import check_description, check_name, iter_wrapped, name_of
 from ..schemas.walk import JsonSchema
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
@@ -89,7 +89,8 @@ class JsonTool(Generic[P, R]):
         overload: Choice | None = None,
         **settings: Unpack[ToolSettings],
     ) -> None:
-        options = (parameters, _take_duplicates(settings), overload)
+        _take_duplicates(function, parameters or {}, settings)
+        options = (parameters, overload)
         if isinstance(function, JsonTool):
             self._set_up(function._definition.redefine(name, description, options), function, settings)
         else:
@@ -321,11 +322,11 @@ def make_defined_tool(
     return tool
 
 
-def _take_duplicates(settings: Any) -> Duplicates:
-    """Remove and return the option `duplicates` of the last release."""
+def _take_duplicates(function: Any, parameters: Mapping[str, FieldText], settings: Any) -> None:
+    """Remove the option `duplicates` of the last release from the settings, and check the parameters by it."""
     if "duplicates" not in settings:
-        return "dedupe"
-    how: Duplicates = settings.pop("duplicates")
+        return
+    how = settings.pop("duplicates")
     text = f"duplicates={how!r} is deprecated: leave it out. Repeated values of an enum are dropped"
     frame = sys._getframe(1)
     level = 2
@@ -333,7 +334,9 @@ def _take_duplicates(settings: Any) -> Duplicates:
         frame = frame.f_back
         level += 1
     warnings.warn(text, DeprecationWarning, stacklevel=level)
-    return how
+    check_duplicates(name_of(function), how)
+    for name, given in parameters.items():
+        read_field_text(f"{name_of(function)}: {name}", given, how)
 
 
 def _find_lock(function: Any) -> FifoLock | None:
