@@ -16,7 +16,7 @@ from typing import Any
 
 from ...core.portable import Json
 from ...core.values import frozen
-from .importing import find_internal, parameters_of
+from .importing import find_internal
 
 PRICE_OPTIONS = ("input_cost_per_token", "output_cost_per_token")
 """Options of a model that give its price, in dollars per token."""
@@ -246,7 +246,7 @@ def _make_calculator(
     The price is that of the row `key`, if `is_fixed` or if the reply names no other model than the request.
     """
     searching = options.get("web_search_options")
-    fixed = {
+    arguments = {
         "model": model,
         "custom_llm_provider": provider,
         "optional_params": {"service_tier": options.get("service_tier")},
@@ -254,8 +254,6 @@ def _make_calculator(
         "vertex_location": options.get("vertex_location"),
         "data_residency": _find_residency(litellm, provider, options),
     }
-    known = parameters_of(litellm.completion_cost)
-    arguments = {name: value for name, value in fixed.items() if name in known}
     same = {"", model, key}
 
     def calculate(response: Any) -> float:

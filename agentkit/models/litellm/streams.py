@@ -24,8 +24,6 @@ from .parameters import fill_arguments, read_items, restore_items
 from .provider_tools import GROWING_FIELDS, Grounding
 from .replies import Route, clean_reply, read_identity, read_native_reason
 
-_MAX_ENDS = 100
-"""How often the end of a stream can be read; litellm's wrapper does it a few times."""
 _IDENTITY_MARKS = ('"message_start"', '"responseId"')
 _REASON_MARKS = ('"stop_reason"', '"finishReason"', '"blockReason"', '"done_reason"')
 
@@ -156,7 +154,6 @@ class LineTap:
         self.finished = False
         self.grounding = Grounding()
         self.inputs: dict[str, Any] = {}
-        self._ends = 0
 
     def __iter__(self) -> "LineTap":
         self._lines = iter(self._lines)
@@ -167,24 +164,10 @@ class LineTap:
         return self
 
     def __next__(self) -> Any:
-        try:
-            return self._inspect(next(self._lines))
-        except StopIteration:
-            self._end()
-            raise
+        return self._inspect(next(self._lines))
 
     async def __anext__(self) -> Any:
-        try:
-            return self._inspect(await anext(self._lines))
-        except StopAsyncIteration:
-            self._end()
-            raise
-
-    def _end(self) -> None:
-        """Count the calls after the last line; some versions of litellm repeat them without end if it is no JSON."""
-        self._ends += 1
-        if self._ends > _MAX_ENDS:
-            raise json.JSONDecodeError("the stream held no JSON", "", 0)
+        return self._inspect(await anext(self._lines))
 
     def _inspect(self, line: Any) -> Any:
         text = line.decode(errors="replace") if isinstance(line, bytes) else str(line)
@@ -208,8 +191,6 @@ _NO_DATA = (":", "event:", "id:", "retry:")
 """The begins of lines of an event stream that hold no data."""
 _DIRECT_PROVIDERS = {"openai", "anthropic", "gemini", "groq", "ollama_chat"}
 """Providers whose inner iterator yields OpenAI-shaped chunks (and generic dicts, mostly empty)."""
-_CUT_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
-"""Why a reply of the Responses API is incomplete, and the finish reason of such a reply."""
 _TAPPED_PROVIDERS = {"anthropic", "ollama_chat"}
 """Providers whose stop reason litellm misreads; so it does for Gemini, on every route."""
 _OPENAI_HANDLER = "OpenAIChatCompletionStreamingHandler"
@@ -238,7 +219,6 @@ class ChunkSource:
         self.tap = LineTap(())
         """What was read of the lines; nothing where they need no tap."""
         self._is_gemini = False
-        self._cut: str | None = None
         self._lines: Any = None
         self.refusal = ""
         self.reasoning = ReasoningDetails()
@@ -292,11 +272,6 @@ class ChunkSource:
             return bool(reason)
         return bool(self._wrapper.received_finish_reason or self._wrapper.intermittent_finish_reason)
 
-    @property
-    def native_reason(self) -> str | None:
-        """The provider's own stop reason, if one was read from the lines."""
-        return self._cut or self.tap.reason
-
     def _has_known_wrapper(self) -> bool:
         """Return whether litellm's wrapper has the attributes that are read here; else it is read as a plain iterator.
 
@@ -326,7 +301,7 @@ class ChunkSource:
                 inner.response_iterator = self.tap
         return inner
 
-    def _read_extras(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
+    def _read_extras(self, otherwise: Callable[[Any], Any], str_line: Any) -> Any:
         """Store what litellm drops of a line of OpenAI's stream, such as its refusal and its cost. Then parse it."""
         check_line(str_line)
         str_line = to_event(str_line)
@@ -338,20 +313,9 @@ class ChunkSource:
                 self.usage = (self._provider in NO_STREAM_OPTIONS and usage) or self.usage
                 read_counts(self.usage)
                 self._read_deltas(data)
-        return otherwise(self._complete(str_line))
-
-    def _complete(self, event: Any) -> Any:
-        """Return the end of an incomplete reply of the Responses API as a regular end, which litellm knows."""
-        kind = getattr(event, "type", None)
-        if kind in ("response.completed", "response.incomplete"):
-            self.items = read_items(event)
-        if kind != "response.incomplete":
-            return event
-        details = getattr(event.response, "incomplete_details", None)  # of a type of its own, or a dict
-        reason = details.get("reason") if isinstance(details, dict) else getattr(details, "reason", None)
-        self._cut = _CUT_REASONS.get(str(reason))
-        text: str = event.model_dump_json()
-        return event if self._cut is None else text.replace('"response.incomplete"', '"response.completed"', 1)
+        if getattr(str_line, "type", None) in ("response.completed", "response.incomplete"):
+            self.items = read_items(str_line)
+        return otherwise(str_line)
 
     def _read_deltas(self, chunk: Any) -> None:
         for choice in chunk.choices or ():
@@ -590,7 +554,7 @@ class StreamAssembler:
             response["choices"] = [{"message": {"role": "assistant", "annotations": self._annotations}}]
         usage = self._route.read_usage(reported, source.cost, response)
         identity = source.tap.identity or self._id
-        return self._route.build_reply(message, self._finish_reason, usage, self._model, source.native_reason, identity)
+        return self._route.build_reply(message, self._finish_reason, usage, self._model, source.tap.reason, identity)
 
     def _build_message(self, reasoning: ReasoningDetails) -> Message:
         message: Message = {"role": "assistant", "content": "".join(self._text)}
