@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ...core.errors import DefinitionError
 from ...core.messages import Message, assistant
@@ -345,14 +345,10 @@ _ITEM_RANKS = {"reasoning": 0, "message": 1, "function_call": 2}
 """The order of the items that litellm makes of one assistant message."""
 
 
-def read_items(body: object) -> list[Json]:
-    """Return the items of a reply of the Responses API: of its text, or of the event that ends a stream; [] else."""
-    with suppress(ValueError, LookupError, TypeError, AttributeError):
-        if isinstance(body, str):
-            found = json.loads(body)["output"] if '"output"' in body else ()
-        else:
-            output = cast(Any, body).response.output
-            found = [item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in output]
+def read_items(output: Any) -> list[Json]:
+    """Return the items in the output of a reply of the Responses API, dicts or litellm's objects; [] without one."""
+    with suppress(LookupError, TypeError, AttributeError):
+        found = [item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in output]
         return [item for item in found if item["type"] in _ITEM_RANKS or item["type"].endswith("_call")]
     return []
 

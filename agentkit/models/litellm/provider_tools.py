@@ -101,13 +101,12 @@ class Grounding:
         for one in getattr(response, "vertex_ai_url_context_metadata", None) or ():
             self._add_pages(one)
 
-    def add_line(self, line: str) -> None:
-        """Add the metadata in a line of a stream, of which litellm skips a chunk without content."""
-        if '"groundingMetadata"' in line or '"urlContextMetadata"' in line:
-            with suppress(ValueError, AttributeError, TypeError):
-                for candidate in json.loads(line.removeprefix("data:")).get("candidates") or ():
-                    self._add_search(candidate.get("groundingMetadata") or {})
-                    self._add_pages(candidate.get("urlContextMetadata") or {})
+    def add_chunk(self, data: Json) -> None:
+        """Add the metadata in a chunk of a stream; litellm skips one without content."""
+        with suppress(AttributeError, TypeError):
+            for candidate in data.get("candidates") or ():
+                self._add_search(candidate.get("groundingMetadata") or {})
+                self._add_pages(candidate.get("urlContextMetadata") or {})
 
     def count_searches(self, usage: Any) -> None:
         """Set the paid searches in the usage of a stream, where litellm counts those of its last chunk alone."""

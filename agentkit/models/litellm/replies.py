@@ -5,7 +5,6 @@ audio that a model does not take are refused in a query and noted elsewhere, and
 drops some silently, and sends others as text.
 """
 
-import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Any
 from ...core.errors import ModelError
 from ...core.messages import Message, Usage, user
 from ...core.parts import Part, describe_part, describe_unseen, parts_of
-from ...core.portable import to_valid_text
+from ...core.portable import Json, parse_json, to_valid_text
 from ...core.values import frozen
 from ...engine.history.tool_calls import normalize_id
 from ...engine.model import Reply
@@ -239,14 +238,14 @@ def read_reply(response: Any, route: Route, body: str) -> Reply:
     grounding = Grounding()
     grounding.add(response)
     grounding.put(message)
-    restore_items(message, read_items(body))
-    native = read_native_reason(body)
+    data = read_object(body)
+    restore_items(message, read_items(data.get("output")))
     usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response), response)
     identity = response.id
     if f'"{identity}"' not in body:
-        identity = read_identity(body) or identity
-    finish_reason = "error" if _is_aborted(body) else choice.finish_reason
-    return route.build_reply(message, finish_reason, usage, response.model, native, identity)
+        identity = read_identity(data) or identity
+    finish_reason = "error" if _is_aborted(data) else choice.finish_reason
+    return route.build_reply(message, finish_reason, usage, response.model, read_native_reason(data), identity)
 
 
 def _find_proxy_cost(response: Any) -> float | None:
@@ -259,44 +258,41 @@ def _find_proxy_cost(response: Any) -> float | None:
     return None
 
 
-def _is_aborted(body: str) -> bool:
-    """Return whether the JSON of a whole reply in OpenAI's forms says that the server aborted it: litellm hides it."""
-    if not any(f'"{reason}"' in body for reason in (*_FAILED_REASONS, *_UNFINISHED)):
-        return False
-    try:
-        data = json.loads(body)
+def read_object(text: str) -> Json:
+    """Return the JSON object of a whole body or of one line of a stream; {} without one."""
+    found = parse_json(text)
+    return found if isinstance(found, dict) else {}
+
+
+def _is_aborted(data: Json) -> bool:
+    """Return whether a whole reply in OpenAI's forms says that the server aborted it: litellm hides it."""
+    with suppress(LookupError, TypeError):
         if data.get("object") == "response":
             return data["status"] in _UNFINISHED
         return data["choices"][0]["finish_reason"] in _FAILED_REASONS
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return False
+    return False
 
 
-def read_native_reason(body: str) -> str | None:
-    """Return the stop reason in the JSON of Anthropic, Gemini or Ollama: a whole body or one line of a stream.
+def read_native_reason(data: Json) -> str | None:
+    """Return the stop reason in a reply of Anthropic, Gemini or Ollama, or in one line of its stream.
 
     litellm's finish reason hides it: for Gemini and Ollama it is "tool_calls" whenever there are calls, although the
     last one may be truncated.
     """
-    try:
-        data = json.loads(body)
+    with suppress(AttributeError, TypeError, StopIteration):
         places = (data, data.get("delta"), *(data.get("candidates") or ()), data.get("promptFeedback"))
         found = next(place[key] for place in places for key in _REASON_KEYS if place and place.get(key))
-    except (ValueError, AttributeError, TypeError, StopIteration, RecursionError):
-        return None
-    return found if isinstance(found, str) else None
+        return found if isinstance(found, str) else None
+    return None
 
 
-def read_identity(body: str) -> str | None:
-    """Return the id of a reply in the JSON of Anthropic or Gemini: a whole body, or one line of a stream.
+def read_identity(data: Json) -> str | None:
+    """Return the id of a reply of Anthropic or Gemini, or of one line of its stream.
 
     litellm makes up another one, which the provider does not know.
     """
-    try:
-        data = json.loads(body)
-        found = data.get("responseId") or data.get("message", data).get("id")
-    except (ValueError, AttributeError, RecursionError):
-        return None
+    message = data.get("message", data)
+    found = data.get("responseId") or (message.get("id") if isinstance(message, dict) else None)
     return found if isinstance(found, str) else None
 
 

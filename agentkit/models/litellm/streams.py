@@ -15,6 +15,7 @@ from typing import Any
 
 from ...core.errors import ModelError
 from ...core.messages import Message
+from ...core.portable import Json
 from ...engine.history.tool_calls import normalize_id
 from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from .errors import ErrorInReply, find_error
@@ -22,10 +23,12 @@ from .importing import report_difference
 from .limits import Signal
 from .parameters import fill_arguments, read_items, restore_items
 from .provider_tools import GROWING_FIELDS, Grounding
-from .replies import Route, clean_reply, read_identity, read_native_reason
+from .replies import Route, clean_reply, read_identity, read_native_reason, read_object
 
-_IDENTITY_MARKS = ('"message_start"', '"responseId"')
-_REASON_MARKS = ('"stop_reason"', '"finishReason"', '"blockReason"', '"done_reason"')
+_IDENTITY_MARKS = re.compile('"(?:message_start|responseId)"')
+_END_MARKS = re.compile('"(?:stop_reason|finishReason|blockReason|done_reason)"')
+_OTHER_MARKS = re.compile('"(?:groundingMetadata|urlContextMetadata|tool_use)"')
+"""What a line has that is read by a tap."""
 
 
 class _AttributeDict(dict[str, Any]):
@@ -172,19 +175,21 @@ class LineTap:
     def _inspect(self, line: Any) -> Any:
         text = line.decode(errors="replace") if isinstance(line, bytes) else str(line)
         check_line(text)
-        if any(word in text for word in _REASON_MARKS):
-            self.finished = True
-            self.reason = read_native_reason(text.removeprefix("data:")) or self.reason
-        if self.identity is None and any(word in text for word in _IDENTITY_MARKS):
-            self.identity = read_identity(text.removeprefix("data:"))
-        if '"content_block_start"' in text and '"tool_use"' in text:
-            with suppress(ValueError, AttributeError):
-                block = decode_json(text.removeprefix("data:")).content_block
-                self.inputs[block.id] = block.input
-        self.grounding.add_line(text)
+        is_end = _END_MARKS.search(text) is not None
+        self.finished = self.finished or is_end
+        if is_end or _OTHER_MARKS.search(text) or (self.identity is None and _IDENTITY_MARKS.search(text)):
+            self._read(read_object(text.removeprefix("data:")))
         if text.startswith(_NO_DATA):  # litellm would read Gemini's as a part of a chunk
             return ""
         return _read_line_counts(line) if isinstance(line, str) else line
+
+    def _read(self, data: Json) -> None:
+        self.reason = read_native_reason(data) or self.reason
+        self.identity = self.identity or read_identity(data)
+        self.grounding.add_chunk(data)
+        block = data.get("content_block")
+        if isinstance(block, dict) and block.get("type") == "tool_use":
+            self.inputs[block.get("id", "")] = block.get("input")
 
 
 _NO_DATA = (":", "event:", "id:", "retry:")
@@ -314,7 +319,7 @@ class ChunkSource:
                 read_counts(self.usage)
                 self._read_deltas(data)
         if getattr(str_line, "type", None) in ("response.completed", "response.incomplete"):
-            self.items = read_items(str_line)
+            self.items = read_items(getattr(str_line.response, "output", None))
         return otherwise(str_line)
 
     def _read_deltas(self, chunk: Any) -> None:
