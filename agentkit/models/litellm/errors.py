@@ -305,7 +305,9 @@ def _classify(links: list[BaseException], text: str, begun: bool) -> tuple[Model
     if "JSONDecodeError" in names or _UNREADABLE_REPLY.search(text):
         return "server", True
     if _is_unsent(links, begun):
-        return _classify_unsent(text, names), False
+        if "AuthenticationError" in names or _MISSING_KEY.search(text):
+            return "authentication", False
+        return "bad_request" if "BadRequestError" in names else "internal", False
     if status is None or status >= 500 or status < 300:
         return _KIND_BY_STATUS.get(status or 0, "server"), True
     if _NO_MODEL.search(text):
@@ -321,13 +323,6 @@ def find_refused_parts(error: str) -> frozenset[str]:
     if _TEXT_OR_IMAGE.search(error):
         return frozenset(_PART_REFUSALS) - {"image_url"}
     return frozenset(kind for kind, refusal in _PART_REFUSALS.items() if refusal.search(error))
-
-
-def _classify_unsent(text: str, names: set[str]) -> ModelErrorKind:
-    """Return the kind of a failure that happened before a request was sent."""
-    if "AuthenticationError" in names or _MISSING_KEY.search(text):
-        return "authentication"
-    return "bad_request" if "BadRequestError" in names else "internal"
 
 
 def _is_unsent(links: list[BaseException], begun: bool) -> bool:
@@ -435,7 +430,8 @@ def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind, st
     place = f"{proxy} for {address}" if proxy else address
     if 407 in (status, _find_proxy_refusal(links)):
         return f". Write the login of {proxy or 'the proxy'} into its address: http://user:password@host:port."
-    if proxy and (_find_proxy_refusal(links) or (address.startswith("http://") and _is_page(links))):
+    is_page = any(body.lstrip().startswith("<") for body in _iter_bodies(links))
+    if proxy and (_find_proxy_refusal(links) or (address.startswith("http://") and is_page)):
         host = urlsplit(address).hostname
         return f". This came from {proxy}: does it serve {host}? Set NO_PROXY={host} to go past it."
     if kind == "connection" and _REFUSED.search(text):
@@ -447,11 +443,6 @@ def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind, st
     if kind == "connection" and _NO_TLS.search(text):
         return f". The server at {place} answers without TLS: is its address one with http://?"
     return ""
-
-
-def _is_page(links: list[BaseException]) -> bool:
-    """Return whether the answer is a web page."""
-    return any(body.lstrip().startswith("<") for body in _iter_bodies(links))
 
 
 def _find_proxy(address: str) -> str:
