@@ -277,17 +277,6 @@ class PriceUnknown(WarningEvent):
         return f"the price of {self.model} is unknown: only the costs that its replies report are counted"
 
 
-def make_price_error(model: Model, limit: str = "Limits") -> RunError:
-    """Return the error for a model without a known price under a limit in dollars, in `Limits` or in a `Quota`."""
-    others = "set Limits(tokens=...), or " if limit == "Limits" else ""
-    return RunError(
-        f"{model.name}: its price is unknown, or how long a reply may be, or what the provider's own tools read, so "
-        f"{limit}(dollars=...) cannot hold. "
-        "Give both: JsonAgent(..., input_cost_per_token=..., output_cost_per_token=..., max_tokens=...), in dollars. "
-        f'Or {others}count only the known costs, {limit}(dollars=..., unknown_price="allow").'
-    )
-
-
 def estimate_price(model: Model, request: Request, max_tokens: int | None = None) -> float | None:
     """Return the most dollars that the request can cost, with at most `max_tokens` of reply; None if unknown."""
     worst_case = getattr(model, "worst_case", None)
@@ -295,6 +284,33 @@ def estimate_price(model: Model, request: Request, max_tokens: int | None = None
         return None
     cost: float | None = worst_case(request if max_tokens is None else _cap_tokens(request, max_tokens))
     return cost
+
+
+def price_request(
+    model: Model, request: Request, unpriced: set[str], *, is_last: bool, refused_by: str
+) -> Flow[tuple[int, float, float] | None]:
+    """Return the least tokens of a reply, and the least and the most dollars of a request; None if they are unknown.
+
+    A model without a known price is refused if `refused_by` names the limit that cannot hold, "Limits" or "Quota".
+    Else an event reports it, once for each model: `unpriced` are the names of those that were reported.
+    """
+    tokens = MIN_FINAL_REPLY_TOKENS if is_last else MIN_REPLY_TOKENS
+    least = estimate_price(model, request, tokens)
+    wanted = estimate_price(model, request)
+    if least is not None and wanted is not None:
+        return tokens, least, wanted
+    if refused_by:
+        others = "set Limits(tokens=...), or " if refused_by == "Limits" else ""
+        raise RunError(
+            f"{model.name}: its price is unknown, or how long a reply may be, or what the provider's own tools read, "
+            f"so {refused_by}(dollars=...) cannot hold. "
+            "Give both: JsonAgent(..., input_cost_per_token=..., output_cost_per_token=..., max_tokens=...), in "
+            f'dollars. Or {others}count only the known costs, {refused_by}(dollars=..., unknown_price="allow").'
+        )
+    if model.name not in unpriced:
+        unpriced.add(model.name)
+        yield from ask(Emit(PriceUnknown(model.name)))
+    return None
 
 
 def fit_reply(model: Model, request: Request, dollars: float, least: int) -> Request:
@@ -440,16 +456,11 @@ class LimitPolicy:
 
     def _hold_dollars(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """Return the request, shortened to what the dollars pay for, and the dollars that are set aside for it."""
-        tokens = MIN_FINAL_REPLY_TOKENS if self.is_last else MIN_REPLY_TOKENS
-        least = estimate_price(model, request, tokens)
-        wanted = estimate_price(model, request)
-        if least is None or wanted is None:
-            if any(limits.unknown_price == "refuse" for limits in self.priced):
-                raise make_price_error(model)
-            if model.name not in self.unpriced:
-                self.unpriced.add(model.name)
-                yield from ask(Emit(PriceUnknown(model.name)))
+        refused_by = "Limits" if any(limits.unknown_price == "refuse" for limits in self.priced) else ""
+        priced = yield from price_request(model, request, self.unpriced, is_last=self.is_last, refused_by=refused_by)
+        if priced is None:
             return request, 0.0
+        tokens, least, wanted = priced
         held = self.budget.hold(least, wanted, is_last=self.is_last)
         if held is None:
             raise self._exceeded("dollars")

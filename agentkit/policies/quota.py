@@ -24,18 +24,10 @@ from ..core.errors import DefinitionError, LimitExceeded, RunError
 from ..core.flow import Effect, Emit, Flow, Policy, ask, interpret
 from ..core.messages import Usage
 from ..core.values import frozen
-from ..engine.model import AskModel, Reply, Request
+from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.execution.call_tools import CallTools
 from .final_request import FinalRequest
-from .limits import (
-    FINAL_REQUEST_GROWTH,
-    MIN_FINAL_REPLY_TOKENS,
-    MIN_REPLY_TOKENS,
-    PriceUnknown,
-    estimate_price,
-    fit_reply,
-    make_price_error,
-)
+from .limits import FINAL_REQUEST_GROWTH, fit_reply, price_request
 
 Period: TypeAlias = Literal["hour", "day", "month"]
 _FORMATS: dict[str, str] = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "%Y-%m"}
@@ -251,7 +243,7 @@ def _pay(accounts: Sequence[Account], effect: AskModel, unpriced: set[str], *, i
     try:
         request = effect.request
         for account in accounts:
-            request, dollars = yield from _hold(account, AskModel(effect.model, request), unpriced, is_last=is_last)
+            request, dollars = yield from _hold(account, effect.model, request, unpriced, is_last=is_last)
             held.append((account, dollars))
         reply: Reply = yield from ask(AskModel(effect.model, request))
         usage = reply.usage
@@ -269,20 +261,13 @@ def _settle(held: Sequence[tuple[Account, float]], usage: Usage) -> Flow[None]:
         yield from ask(InThread(partial(account.settle, cost)))
 
 
-def _hold(account: Account, effect: AskModel, unpriced: set[str], *, is_last: bool) -> Flow[tuple[Request, float]]:
+def _hold(
+    account: Account, model: Model, request: Request, unpriced: set[str], *, is_last: bool
+) -> Flow[tuple[Request, float]]:
     """Return the request, shortened to what the account pays for, and the dollars that are set aside for it."""
-    model = effect.model
-    request = effect.request
-    tokens = MIN_FINAL_REPLY_TOKENS if is_last else MIN_REPLY_TOKENS
-    least = estimate_price(model, request, tokens)
-    wanted = estimate_price(model, request)
-    if least is None or wanted is None:
-        if account.quota.unknown_price == "refuse":
-            raise make_price_error(model, "Quota")
-        if model.name not in unpriced:
-            unpriced.add(model.name)
-            yield from ask(Emit(PriceUnknown(model.name)))
-        least = wanted = 0.0
+    refused_by = "Quota" if account.quota.unknown_price == "refuse" else ""
+    priced = yield from price_request(model, request, unpriced, is_last=is_last, refused_by=refused_by)
+    tokens, least, wanted = priced or (0, 0.0, 0.0)
     held: float | None = yield from ask(InThread(partial(account.hold, least, wanted, is_last=is_last)))
     if held is None:
         raise account.make_error()
