@@ -27,6 +27,7 @@ from ..tools.final_answer import takes_text
 from ..tools.json_tool import JsonTool
 from ..tools.ranking import ToolIndex, list_stems
 from ..tools.registry import ToolRegistry
+from ..tools.text_calls import write_call
 from .offline.planning import Fit, Param, Task, name_tools, read_tool
 from .offline.words import Query, parse_query, strip_quotes
 
@@ -121,7 +122,7 @@ def _write_messages(
             name = names.get(message["tool_call_id"], "")
             yield user(_join(f"Result of {name}: {text_of(message)}", [*parts_of(message)], f"Question: {query}"))
         elif calls := calls_of(message):
-            yield assistant("\n".join(_write_call(call.name, call.arguments) for call in calls))
+            yield assistant("\n".join(write_call(call.name, call.arguments) for call in calls))
         else:
             content = _THOUSANDS.sub("", text_of(message))
             asking = _ask("\n".join(map(_describe, tools)), content) if at == asked else content
@@ -145,17 +146,13 @@ def _ask(functions: str, question: str) -> str:
     return f"Functions:\n{functions}\nQuestion: {question}"
 
 
-def _write_call(name: str, arguments: str) -> str:
-    return f'{{"name": {json.dumps(name)}, "arguments": {arguments}}}'
-
-
 def _write_examples(answer: JsonTool[..., Any] | None) -> Iterator[Message]:
     for function, name, arguments, question, result, text in _EXAMPLES:
         yield {"role": "user", "content": _ask(function, question)}
-        yield assistant(_write_call(name, json.dumps(arguments)))
+        yield assistant(write_call(name, json.dumps(arguments)))
         if answer is not None and takes_text(answer):
             yield {"role": "user", "content": f"Result of {name}: {result}\nQuestion: {question}"}
-            yield assistant(_write_call(answer.name, json.dumps({"text": text})))
+            yield assistant(write_call(answer.name, json.dumps({"text": text})))
 
 
 def _find_results(messages: Sequence[Message], tools: ToolRegistry) -> dict[str, str]:

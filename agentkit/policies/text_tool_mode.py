@@ -29,7 +29,7 @@ from ..core.values import frozen
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Delta, Model, Reply, Request, TextDelta, ToolCallDelta
 from ..tools.registry import ToolRegistry
-from ..tools.text_calls import TextCalls, find_text_calls, read_calls, strip_thoughts
+from ..tools.text_calls import TextCalls, find_text_calls, read_calls, strip_thoughts, write_call
 from .retries import OWN_PROMPTS
 
 _INCOMPLETE = ("length", "content_filter")
@@ -107,10 +107,7 @@ _ARGUMENTS = re.compile(r"[\"']?(?:arguments|parameters)[\"']?\s*:\s*(?P<text>.*
 
 
 def _write_blocks(calls: Sequence[ToolCall]) -> str:
-    return "\n".join(
-        f'<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}\n</tool_call>'
-        for call in calls
-    )
+    return "\n".join(f"<tool_call>\n{write_call(call.name, call.arguments)}\n</tool_call>" for call in calls)
 
 
 def use_text_mode() -> Policy:
@@ -368,8 +365,7 @@ class SchemaCallModel:
 
 
 def _write_object(calls: Sequence[ToolCall]) -> str:
-    written = (f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}' for call in calls)
-    return f'{{"calls": [{", ".join(written)}]}}'
+    return f'{{"calls": [{", ".join(write_call(call.name, call.arguments) for call in calls)}]}}'
 
 
 _CALL_START = re.compile(r'"name"\s*:\s*"(?P<name>[^"\\]{1,200})"\s*,\s*"arguments"\s*:\s*(?=\{)')

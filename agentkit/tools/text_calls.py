@@ -71,6 +71,11 @@ def find_text_calls(text: str, tools: ToolRegistry) -> TextCalls | None:
     return None
 
 
+def write_call(name: str, arguments: str) -> str:
+    """Return a call as the JSON text that models without tool calling read and write; `arguments` is JSON text."""
+    return f'{{"name": {json.dumps(name)}, "arguments": {arguments}}}'
+
+
 def strip_thoughts(text: str) -> str:
     """Return the text without the `<think>` block at its start."""
     thought = _THOUGHT.match(text)
