@@ -135,10 +135,11 @@ def worker_command(targets: tuple[str, ...], db: str, processes: int, grace: flo
     """
     agents: dict[str, agentkit.JsonAgent[Any]] = {}
     for target in targets:
-        name, agent = _load_agent(target)
+        given, _, place = target.rpartition("=")
+        name = given or place.rpartition(":")[2]
         if name in agents:
             raise click.UsageError(f"{target}: another agent has the name {name!r}. Give each its own: NAME=TARGET")
-        agents[name] = agent
+        agents[name] = load_agent(place)
     make_worker = partial(agentkit.dbos.Worker, agents, db, **limits)
 
     def serve(end_with: Any, ready: Any) -> None:
@@ -161,11 +162,6 @@ def worker_command(targets: tuple[str, ...], db: str, processes: int, grace: flo
 def _end_with_signals(stop: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop())
-
-
-def _load_agent(target: str) -> "tuple[str, agentkit.JsonAgent[Any]]":
-    name, _, place = target.rpartition("=")
-    return name or place.rpartition(":")[2], load_agent(place)
 
 
 @click.command("submit")

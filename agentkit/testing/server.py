@@ -243,7 +243,14 @@ class ModelServer:
 
     def accept(self, path: str, headers: dict[str, str], data: bytes, wire: Wire) -> tuple[RecordedRequest, Json]:
         """Record a request; return it and its reply as a dict: the next one of the script, or a refusal."""
-        body, refusal = self._validate(data, wire)
+        body: Any = None
+        refusal: Invalid | None = None
+        try:
+            body = parse_body(data or b"{}")
+            if self._checker is not None:
+                self._checker.check(wire.name, body)
+        except Invalid as invalid:
+            refusal = invalid
         request = RecordedRequest(path, headers, body)
         with self._lock:
             _share_messages(request, self.requests[-1:])
@@ -264,17 +271,6 @@ class ModelServer:
         if self._checker is not None:
             self._checker.remember(wire.name, whole)
         return whole
-
-    def _validate(self, data: bytes, wire: Wire) -> tuple[Any, Invalid | None]:
-        """Return the body of a request, and the reason if the provider would refuse it."""
-        body = None
-        try:
-            body = parse_body(data or b"{}")
-            if self._checker is not None:
-                self._checker.check(wire.name, body)
-        except Invalid as invalid:
-            return body, invalid
-        return body, None
 
 
 def _share_messages(request: RecordedRequest, before: list[RecordedRequest]) -> None:

@@ -15,7 +15,6 @@ from ..core.masking import mask
 from ..core.portable import find_free_name, to_portable_name
 from ..core.values import frozen
 from .json_tool import JsonTool
-from .registry import ToolRegistry
 
 
 @frozen
@@ -158,11 +157,7 @@ def split_toolsets(entries: Iterable[Any]) -> tuple[list[Any], tuple[Toolset, ..
                 raise DefinitionError(f"{entry.name} is an extension, no tool. Write extensions=[{entry.name}(...)].")
             if isinstance(entry, Toolset):
                 found.append(entry)
-            elif (
-                isinstance(entry, Iterable)
-                and not callable(entry)
-                and not isinstance(entry, ToolRegistry | str | Mapping)
-            ):
+            elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str | Mapping):
                 yield from others(entry)
             else:
                 yield entry

@@ -53,7 +53,7 @@ class JsonReader:
             case "{":
                 return self._read_object(depth)
             case "[":
-                return self._read_array(depth)
+                return [self.read_value(depth + 1) for _ in self._iter_items("]")]
             case '"' | "'":
                 return self._read_string()
         if number := _NUMBER.match(self.text, self.at):
@@ -88,9 +88,6 @@ class JsonReader:
             self.at += 1
             pairs.append((key, self.read_value(depth + 1)))
         return build_object(pairs)
-
-    def _read_array(self, depth: int) -> list[Any]:
-        return [self.read_value(depth + 1) for _ in self._iter_items("]")]
 
     def _iter_items(self, end: str) -> Iterator[None]:
         """Advance to each item between brackets, and past the commas and the closing bracket."""
@@ -155,7 +152,7 @@ class JsonReader:
             self.at = hexadecimal.end()
             return chr(int(hexadecimal[1], 16))
         letter = self.text[self.at : self.at + 1]
-        if letter not in _ESCAPED or not letter:
+        if letter not in _ESCAPED:
             raise self.make_error("an escape that JSON knows (a backslash itself is written twice)")
         if letter == "'":
             self.syntax_errors["escaped single quote"] = None
