@@ -28,7 +28,7 @@ from .replies import Route, clean_reply, read_identity, read_native_reason, read
 _IDENTITY_MARKS = re.compile('"(?:message_start|responseId)"')
 _END_MARKS = re.compile('"(?:stop_reason|finishReason|blockReason|done_reason)"')
 _OTHER_MARKS = re.compile('"(?:groundingMetadata|urlContextMetadata|tool_use)"')
-"""What a line has that is read by a tap."""
+"""What a tapped line has that is read."""
 
 
 class _AttributeDict(dict[str, Any]):
@@ -112,20 +112,20 @@ def parse_line(otherwise: Callable[[str], Any], str_line: str) -> Any:
     return otherwise(str_line)
 
 
-class ChunkTap:
-    """A stream of the OpenAI SDK that passes each chunk to `note` as well."""
+class Tap:
+    """A stream of lines or chunks, each of which passes through `inspect`."""
 
-    def __init__(self, stream: Any, note: Callable[[Any], None]) -> None:
+    def __init__(self, stream: Any, inspect: Callable[[Any], Any]) -> None:
         self._stream = stream
-        self._note = note
+        self._inspect = inspect
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __iter__(self) -> "ChunkTap":
+    def __iter__(self) -> "Tap":
         return self
 
-    def __aiter__(self) -> "ChunkTap":
+    def __aiter__(self) -> "Tap":
         return self
 
     def __next__(self) -> Any:
@@ -134,13 +134,9 @@ class ChunkTap:
     async def __anext__(self) -> Any:
         return self._inspect(await anext(self._stream))
 
-    def _inspect(self, chunk: Any) -> Any:
-        self._note(chunk)
-        return chunk
 
-
-class LineTap:
-    """An iterator of lines that stores what litellm drops of them.
+class TappedLines:
+    """What lines of a stream have that litellm drops.
 
     Attributes:
         reason: The provider's own stop reason.
@@ -150,40 +146,26 @@ class LineTap:
         inputs: The arguments, by the ids of their calls, that some servers send at the start of Anthropic's block.
     """
 
-    def __init__(self, lines: Any) -> None:
-        self._lines = lines
+    def __init__(self) -> None:
         self.reason: str | None = None
         self.identity: str | None = None
         self.finished = False
         self.grounding = Grounding()
         self.inputs: dict[str, Any] = {}
 
-    def __iter__(self) -> "LineTap":
-        self._lines = iter(self._lines)
-        return self
-
-    def __aiter__(self) -> "LineTap":
-        self._lines = aiter(self._lines)
-        return self
-
-    def __next__(self) -> Any:
-        return self._inspect(next(self._lines))
-
-    async def __anext__(self) -> Any:
-        return self._inspect(await anext(self._lines))
-
-    def _inspect(self, line: Any) -> Any:
+    def read(self, line: Any) -> Any:
+        """Take a line; return it as litellm reads it, and raise the error that it holds, if any."""
         text = line.decode(errors="replace") if isinstance(line, bytes) else str(line)
         check_line(text)
         is_end = _END_MARKS.search(text) is not None
         self.finished = self.finished or is_end
         if is_end or _OTHER_MARKS.search(text) or (self.identity is None and _IDENTITY_MARKS.search(text)):
-            self._read(read_object(text.removeprefix("data:")))
+            self._read_data(read_object(text.removeprefix("data:")))
         if text.startswith(_NO_DATA):  # litellm would read Gemini's as a part of a chunk
             return ""
         return _read_line_counts(line) if isinstance(line, str) else line
 
-    def _read(self, data: Json) -> None:
+    def _read_data(self, data: Json) -> None:
         self.reason = read_native_reason(data) or self.reason
         self.identity = self.identity or read_identity(data)
         self.grounding.add_chunk(data)
@@ -221,7 +203,7 @@ class ChunkSource:
         self._timed_client = timed_client
         self._provider = provider
         self._is_direct = provider in _DIRECT_PROVIDERS and not has_observers
-        self.tap = LineTap(())
+        self.tapped = TappedLines()
         """What was read of the lines; nothing where they need no tap."""
         self._is_gemini = False
         self._lines: Any = None
@@ -272,7 +254,7 @@ class ChunkSource:
     def is_finished(self, reason: str | None) -> bool:
         """Return whether the provider finished the stream; `reason` is the finish reason of its chunks."""
         if self._is_gemini:  # litellm marks each of Gemini's chunks as the last one
-            return self.tap.finished
+            return self.tapped.finished
         if self._is_direct:
             return bool(reason)
         return bool(self._wrapper.received_finish_reason or self._wrapper.intermittent_finish_reason)
@@ -296,14 +278,14 @@ class ChunkSource:
         elif hasattr(inner, "_handle_string_chunk"):
             inner._handle_string_chunk = partial(self._read_extras, inner._handle_string_chunk)
         elif not self._is_direct and type(inner).__module__.partition(".")[0] == "openai":  # the SDK's own stream
-            inner = self._wrapper.completion_stream = ChunkTap(inner, self._read_deltas)
+            inner = self._wrapper.completion_stream = Tap(inner, self._read_deltas)
         if hasattr(self._lines, "_process_chunk"):  # of the Responses API, where litellm loses the text of an error
             self._lines._process_chunk = partial(_check_event, self._lines._process_chunk)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
-            self.tap = inner.streaming_response = LineTap(self._lines)
+            tap = inner.streaming_response = Tap(self._lines, self.tapped.read)
             if hasattr(inner, "response_iterator"):  # some read synchronous lines from here
-                inner.response_iterator = self.tap
+                inner.response_iterator = tap
         return inner
 
     def _read_extras(self, otherwise: Callable[[Any], Any], str_line: Any) -> Any:
@@ -322,11 +304,13 @@ class ChunkSource:
             self.items = read_items(getattr(str_line.response, "output", None))
         return otherwise(str_line)
 
-    def _read_deltas(self, chunk: Any) -> None:
+    def _read_deltas(self, chunk: Any) -> Any:
+        """Store what litellm drops of a chunk, and return the chunk."""
         for choice in chunk.choices or ():
             if choice.delta:
                 self.refusal += getattr(choice.delta, "refusal", None) or ""
                 self.reasoning.add(getattr(choice.delta, "reasoning_details", None))
+        return chunk
 
 
 class ReasoningDetails:
@@ -550,16 +534,16 @@ class StreamAssembler:
             self._refusal.append(source.refusal)
         reported = source.usage or self._usage
         message = self._build_message(source.reasoning)
-        source.tap.grounding.put(message)
-        source.tap.grounding.count_searches(reported)
+        source.tapped.grounding.put(message)
+        source.tapped.grounding.count_searches(reported)
         restore_items(message, source.items)
-        fill_arguments(message, source.tap.inputs)
+        fill_arguments(message, source.tapped.inputs)
         response = {"model": self._model, "usage": reported, "service_tier": self._service_tier}
         if self._annotations:
             response["choices"] = [{"message": {"role": "assistant", "annotations": self._annotations}}]
         usage = self._route.read_usage(reported, source.cost, response)
-        identity = source.tap.identity or self._id
-        return self._route.build_reply(message, self._finish_reason, usage, self._model, source.tap.reason, identity)
+        identity = source.tapped.identity or self._id
+        return self._route.build_reply(message, self._finish_reason, usage, self._model, source.tapped.reason, identity)
 
     def _build_message(self, reasoning: ReasoningDetails) -> Message:
         message: Message = {"role": "assistant", "content": "".join(self._text)}
