@@ -11,7 +11,6 @@ from contextlib import (
     AbstractContextManager,
     ExitStack,
     aclosing,
-    asynccontextmanager,
     closing,
     contextmanager,
     nullcontext,
@@ -39,7 +38,7 @@ from ..sessions.journal.store import Journal
 from ..sessions.journal.writer import JournalWriter
 from ..sessions.session import Session, conversation_in, open_journal, open_recording
 from ..tools.execution.call_tools import CALLER_IN_ASYNC_RUN
-from ..tools.toolset import aclosing_toolsets, closing_toolsets
+from ..tools.toolset import close_toolsets, closing_toolsets
 from ..views.notebook import INTERRUPTED_NOTICE, NOTHING_LEFT_NOTICE, explain_interrupt, show_in_cell
 from .handoffs import run_handoffs
 from .inner_runs import nest
@@ -74,12 +73,15 @@ async def astream_run(
         raise DefinitionError(CALLER_IN_ASYNC_RUN)
     await request.session.wait_until_free()
     with _explain_interrupt(request.session), nest(spec, request, query) as (request, query):
-        async with aprepare(spec, request, query) as (run, flow), aclosing_toolsets(run.toolsets):
+        async with _PreparedRun(spec, request, query) as (run, flow):
             stopper = _TaskStopper(run.cancellation)
-            async with aclosing(adrive(flow)) as steps:
-                while isinstance(event := await stopper.next_event(steps), Event):
-                    for shown in run.watch(event):
-                        yield shown
+            try:
+                async with aclosing(adrive(flow)) as steps:
+                    while isinstance(event := await stopper.next_event(steps), Event):
+                        for shown in run.watch(event):
+                            yield shown
+            finally:
+                await close_toolsets(run.toolsets)
 
 
 @contextmanager
@@ -314,29 +316,35 @@ def prepare(spec: AgentSpec, request: RunRequest, query: UserQuery | None) -> It
             session.usage = before + run.usage
 
 
-@asynccontextmanager
-async def aprepare(
-    spec: AgentSpec, request: RunRequest, query: UserQuery | None
-) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
-    """Do `prepare` without blocking the event loop: a journal is opened and closed in a thread."""
-    manager = prepare(spec, request, query)
-    if request.journal is None and spec.journal is None and request.session.journaled is None:
-        with manager as begun:
-            yield begun
-        return
-    entering = asyncio.ensure_future(run_in_thread(manager.__enter__))
-    try:
-        begun = await _finish(entering)
-    except asyncio.CancelledError as error:
-        if not entering.cancelled() and entering.exception() is None:  # it was entered although the task was cancelled
-            await _finish(run_in_thread(partial(_exit, manager, error)))
-        raise
-    try:
-        yield begun
-    except BaseException as error:
-        await _finish(run_in_thread(partial(_exit, manager, error)))
-        raise
-    await _finish(run_in_thread(partial(manager.__exit__, None, None, None)))
+class _PreparedRun:
+    """Does `prepare` without blocking the event loop: a journal is opened and closed in a thread.
+
+    It is no generator: at its end asyncio closes all of them at a time, also one that another is about to close.
+    """
+
+    def __init__(self, spec: AgentSpec, request: RunRequest, query: UserQuery | None) -> None:
+        self._manager = prepare(spec, request, query)
+        places = (request.journal, spec.journal, request.session.journaled)
+        self._has_journal = any(place is not None for place in places)
+
+    async def __aenter__(self) -> tuple[Run, Flow[None]]:
+        if not self._has_journal:
+            return self._manager.__enter__()
+        entering = asyncio.ensure_future(run_in_thread(self._manager.__enter__))
+        try:
+            return await _finish(entering)
+        except asyncio.CancelledError as error:
+            if not entering.cancelled() and entering.exception() is None:  # it was entered although cancelled
+                await _finish(run_in_thread(partial(_exit, self._manager, error)))
+            raise
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if not self._has_journal:
+            self._manager.__exit__(kind, error, traceback)
+        elif error is None:
+            await _finish(run_in_thread(partial(self._manager.__exit__, None, None, None)))
+        else:
+            await _finish(run_in_thread(partial(_exit, self._manager, error)))
 
 
 async def _finish(work: Awaitable[T]) -> T:

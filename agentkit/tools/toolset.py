@@ -123,12 +123,17 @@ def opened_toolsets(toolsets: Sequence[Toolset]) -> Iterator[None]:
 
 @asynccontextmanager
 async def aclosing_toolsets(opened: list[Toolset]) -> AsyncGenerator[None, None]:
-    """Do `closing_toolsets` on the running event loop, to the end even if the task is cancelled."""
+    """Do `closing_toolsets` on the running event loop."""
     try:
         yield
     finally:
-        if opened:
-            await asyncio.shield(_close(opened))
+        await close_toolsets(opened)
+
+
+async def close_toolsets(opened: list[Toolset]) -> None:
+    """Close the toolsets that a run has opened, to the end even if the task is cancelled."""
+    if opened:
+        await asyncio.shield(_close(opened))
 
 
 async def _close(opened: list[Toolset]) -> None:

@@ -155,3 +155,35 @@ print([one.get() for one in [gevent.spawn(agent, "x") for _ in range(3)]])
 
 def test_under_gevent_requests_wait_for_each_other_at_the_limit_on_concurrent_ones():
     assert run_under_gevent(LIMITED) == ["done", "['done', 'done', 'done']"]
+
+
+HELD = """
+import asyncio
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
+
+async def price_of(item: str) -> float:
+    "Look up the price of an item."
+    await asyncio.sleep(0.01)
+    return 3.5
+
+async def hold(last):
+    agent = JsonAgent(price_of, model=ScriptedModel(call("price_of", item="tea"), answer("done")))
+    events = agent.astream("x", journal=PLACE)
+    async for event in events:
+        if type(event).__name__ == last:
+            return held.append(events)
+
+held = []
+for last in ("RunStarted", "ToolStarted", "ToolFinished"):
+    asyncio.run(hold(last))
+"""
+
+
+@pytest.mark.parametrize("place", [None, "runs.db"])
+def test_a_stream_that_is_held_at_the_end_of_its_loop_leaves_no_line_on_stderr(tmp_path, place):
+    program = HELD.replace("PLACE", repr(place))
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
