@@ -50,7 +50,7 @@ def test_a_server_that_is_killed_between_two_calls_is_started_again(world):
 
 
 def within(seconds: float, name: str):
-    """Return a policy that gives the calls of one tool so many seconds, and those of the others as long as they need."""
+    """Return a policy that limits the seconds of the calls of one tool, and not those of the others."""
 
     def change(effect):
         return ask(
