@@ -82,7 +82,9 @@ def check_case(request: pytest.FixtureRequest) -> CheckCase:
     marker = request.node.get_closest_marker("eval_cases")
     if marker is None or not marker.kwargs.get("recorded"):
         return CheckCase({})
-    folder = request.path.parent / "recordings" / request.path.stem / request.function.__qualname__
+    has_others = request.node.callspec.params.keys() != {"case"}
+    name = _name_file(request.node.nodeid) if has_others else request.function.__qualname__
+    folder = request.path.parent / "recordings" / request.path.stem / name
     return CheckCase({"record" if request.config.getoption(RECORD_OPTION) else "replay": folder})
 
 

@@ -163,6 +163,17 @@ def test_the_runs_of_cases_are_recorded_when_asked_and_replayed_otherwise(pytest
     pytester.runpytest(*PLUGIN).assert_outcomes(passed=1, failed=1)
 
 
+def test_a_test_of_cases_with_other_parameters_has_recordings_for_each_of_them(pytester):
+    write_cases(pytester, more=", recorded=True")
+    text = pytester.path.joinpath("test_shop.py").read_text()
+    text = text.replace(
+        "def test_shop(case,", "@pytest.mark.parametrize('word', ['tea', 'pot'])\ndef test_shop(word, case,"
+    )
+    pytester.path.joinpath("test_shop.py").write_text(text)
+    pytester.runpytest(*PLUGIN, "--record-runs").assert_outcomes(passed=2, failed=2)
+    assert len(list(pytester.path.rglob("*.jsonl"))) == 4
+
+
 def test_a_case_that_is_not_recorded_names_the_option_of_pytest(pytester):
     write_cases(pytester, more=", recorded=True")
     result = pytester.runpytest(*PLUGIN)
