@@ -25,6 +25,7 @@ from typing import Any, cast
 
 from pydantic import VERSION
 
+from ...core.errors import DefinitionError
 from ...core.lazy_names import paused_gc
 from ...core.threads import Work, parse_python
 from .limits import ReplyGuard, watch_response
@@ -89,7 +90,7 @@ def load_litellm() -> Any:
             os.environ.setdefault(name, value)
         # without collections 2,600 modules load a third faster; later ones of their objects would take a fifth of the
         # CPU of many concurrent agents
-        with paused_gc(freeze=not is_host), _defer_models(), _defer_packages():
+        with paused_gc(freeze=not is_host), _defer_models(), _defer_packages(), _naming_certificates():
             import litellm
         litellm.suppress_debug_info = True  # advertisements on stdout
         litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
@@ -108,6 +109,19 @@ def load_litellm() -> Any:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=partial(_leave_clients, litellm))
         return litellm
+
+
+@contextmanager
+def _naming_certificates() -> Iterator[None]:
+    """Name the file of certificates that a client cannot read, which litellm makes when it is imported."""
+    try:
+        yield
+    except OSError as error:
+        if (place := os.environ.get("SSL_CERT_FILE")) is None:
+            raise
+        raise DefinitionError(
+            f"litellm cannot be imported: {error}. Is SSL_CERT_FILE={place} a file of certificates (PEM)?"
+        ) from error
 
 
 _inherited: list[Any] = []

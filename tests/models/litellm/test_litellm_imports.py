@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,27 @@ assert not is_fastapi_http_exception(HTTPException(401), {400})
 assert not is_fastapi_http_exception(ValueError(), {400})
 """
 )
+
+
+def test_a_file_of_certificates_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "authority.pem"
+    file.write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    program = """
+from agentkit import DefinitionError, JsonAgent
+def add(a: int) -> int:
+    "Add."
+    return a
+agent = JsonAgent(add, model="openai/m", api_key="k", api_base="http://127.0.0.1:9/v1")
+for _ in range(2):
+    try:
+        agent("Hi")
+    except DefinitionError as error:
+        print(error)
+"""
+    first, second = print_of(program).splitlines()
+    assert first == second
+    assert f"Is SSL_CERT_FILE={file} a file of certificates (PEM)?" in first
 
 
 def test_a_failure_loads_no_web_framework():
