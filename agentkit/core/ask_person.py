@@ -122,9 +122,7 @@ def to_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     fields = _fields_of(schema)
     required = schema.get("required", ()) if is_form(schema) else (FORM_KEY,)
-    shown = {
-        name: field if _is_simple_field(field) else _json_field(field, schema) for name, (field, _) in fields.items()
-    }
+    shown = {name: field if _is_field(field) else _json_field(field, schema) for name, (field, _) in fields.items()}
     needed = [name for name in required if name in fields and not fields[name][1]]
     return {"type": "object", "properties": shown, "required": needed}
 
@@ -134,7 +132,7 @@ def read_form(schema: Mapping[str, Any], content: Mapping[str, Any]) -> Any:
     values = dict(content)
     for name, (field, may_be_null) in _fields_of(schema).items():
         entry = content.get(name)
-        if isinstance(entry, str) and not _is_simple_field(field):
+        if isinstance(entry, str) and not _is_field(field):
             values[name] = parse_json(entry)
         elif entry is None and may_be_null and name in schema.get("required", ()):
             values[name] = None
@@ -145,19 +143,27 @@ def _fields_of(schema: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], 
     """Return the schemas of the values of a form without null, and whether each may be null."""
     fields = dict[str, tuple[Mapping[str, Any], bool]]()
     for name, given in (schema["properties"] if is_form(schema) else {FORM_KEY: schema}).items():
-        field = given if isinstance(given, Mapping) else {}  # true: any value
-        others = [one for one in field.get("anyOf", ()) if one != {"type": "null"}]
-        may_be_null = len(others) == 1 < len(field["anyOf"]) if others else False
-        value = others[0] if may_be_null else field
-        defined = schema.get("$defs", {}).get(value.get("$ref", "").removeprefix("#/$defs/"))
-        fields[name] = defined or value, may_be_null
+        field = dict(given) if isinstance(given, Mapping) else {}  # true: any value
+        choices = field.get("anyOf", ())
+        others = [one for one in choices if isinstance(one, Mapping) and one != {"type": "null"}]
+        may_be_null = len(others) == 1 and {"type": "null"} in choices
+        if may_be_null:
+            kept = {key: value for key, value in field.items() if (key, value) != ("default", None) and key != "anyOf"}
+            field = {**kept, **others[0]}
+        defined = schema.get("$defs", {}).get(field.get("$ref", "").removeprefix("#/$defs/"))
+        if defined is not None:
+            del field["$ref"]
+            field = {**defined, **field}
+        fields[name] = field, may_be_null
     return fields
 
 
-def _is_simple_field(field: Mapping[str, Any]) -> bool:
-    items = field.get("items")
-    is_choice = isinstance(items, dict) and ("enum" in items or "anyOf" in items)
-    return field.get("type") in SIMPLE_TYPES or (field.get("type") == "array" and is_choice)
+def _is_field(wanted: Mapping[str, Any]) -> bool:
+    """Return whether a form has such a field: a simple value, one of several, or some of several texts."""
+    items = wanted.get("items")
+    if wanted.get("type") == "array":
+        return isinstance(items, dict) and ("enum" in items or "anyOf" in items)
+    return _is_simple(wanted) or any("const" in one for one in wanted.get("oneOf", ()) if isinstance(one, dict))
 
 
 def _json_field(field: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from one_policy import Turns, drive_here
 from stacked_runs import flow_of
 
 from agentkit import InputRequired, JsonAgent, Limits, Paused, Question, RunError, ask_question, tool
-from agentkit.core.ask_person import Person
+from agentkit.core.ask_person import Person, to_form
 from agentkit.core.flow import apply_policies
 from agentkit.core.messages import ToolCall, pending_calls, user
 from agentkit.core.pending import Pending
@@ -30,6 +30,26 @@ BOOKED = "Rome: 2 nights, breakfast: True"
 @pytest.fixture(autouse=True)
 def _nothing_ran():
     RUNS.clear()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "integer", "description": "Nights."},
+        {"enum": ["a", "b"]},
+        {"oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]},
+        {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+    ],
+)
+def test_a_value_that_a_form_can_hold_is_a_field_with_its_choices_and_texts(field):
+    plain = {"type": "object", "properties": {"value": field}, "required": ["value"]}
+    assert to_form(plain) == plain
+    assert to_form(field) == {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
+    optional = {"anyOf": [field, {"type": "null"}], "default": None, "title": "Value"}
+    referred = {"$ref": "#/$defs/Value", "title": "Value"}
+    for given, needed in ((optional, []), (referred, ["value"])):
+        form = to_form({**plain, "properties": {"value": given}, "$defs": {"Value": field}})
+        assert form == {"type": "object", "properties": {"value": {**field, "title": "Value"}}, "required": needed}
 
 
 class Asking(Turns):
