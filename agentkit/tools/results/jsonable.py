@@ -32,6 +32,7 @@ from ...core.errors import ExceptionInfo
 from ...core.masking import mask
 from ...core.parts import ContentPart, describe_part
 from ...core.portable import find_flaw, to_valid_text, truncate
+from ...schemas.annotations import SCALARS
 from .tables import MAX_CELL_CHARS_READ, MAX_COLUMNS_READ, MAX_ROWS_READ, Table, format_table, is_frame, read_frame
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
@@ -326,6 +327,9 @@ def _split_model(value: BaseModel, without: dict[int, Any], sizes: dict[int, tup
         return dict(value)
 
 
+_SCALAR_TYPES = frozenset(SCALARS)
+
+
 def _count_entries(value: Any, sizes: dict[int, tuple[Any, int]], depth: int = 0) -> int:
     """Return how many entries a value has as JSON data, which has a shared part once for each of its places.
 
@@ -338,7 +342,12 @@ def _count_entries(value: Any, sizes: dict[int, tuple[Any, int]], depth: int = 0
     if id(value) not in sizes:
         sizes[id(value)] = value, 1  # for a cycle, which pydantic refuses
         inner = value.values() if isinstance(value, dict) else value
-        size = sum(_count_entries(one, sizes, depth + 1) for one in inner) if depth <= MAX_DATA_NESTING else MAX_ENTRIES
+        if depth > MAX_DATA_NESTING:
+            size = MAX_ENTRIES
+        elif _SCALAR_TYPES.issuperset(map(type, inner)):  # most data, without a call for each entry
+            size = len(inner)
+        else:
+            size = sum(_count_entries(one, sizes, depth + 1) for one in inner)
         sizes[id(value)] = value, 1 + size
     return sizes[id(value)][1]
 
