@@ -72,7 +72,7 @@ def eval_command(
         before = _load_baseline(baseline)
         found = _load_agent(target)
         if before is not None:
-            _check_baseline(baseline, before, options["models"] or [_name_model(found)])
+            _check_baseline(baseline, before, options["models"] or [agentkit.evals.name_model(found)])
         report = agentkit.evals.evaluate(found, cases, journal=journal, **options)
     except KeyboardInterrupt:
         again = "" if journal is None else "; repeat the command to continue"
@@ -108,11 +108,6 @@ def _load_baseline(file: Path | None) -> "agentkit.evals.EvalReport | None":
     if not file.exists():
         raise click.UsageError(f"{file}: no such baseline. Write it: agentkit eval ... --out {file}")
     return agentkit.evals.EvalReport.load(file)
-
-
-def _name_model(agent: Any) -> str:
-    """Return the name by which a report knows the model of an agent, or of a function that returns one."""
-    return agent.choose_backend()[0].name if isinstance(agent, agentkit.JsonAgent) else "agent"
 
 
 def _check_baseline(file: Path | None, before: "agentkit.evals.EvalReport", models: Sequence[str]) -> None:

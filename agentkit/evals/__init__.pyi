@@ -12,3 +12,4 @@ from .report import estimate_pass as estimate_pass
 from .runner import EvalOptions as EvalOptions
 from .runner import aevaluate as aevaluate
 from .runner import evaluate as evaluate
+from .runner import name_model as name_model

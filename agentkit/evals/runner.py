@@ -200,7 +200,7 @@ class _Evaluation:
         for model in self._models:
             if model is not None and not isinstance(model, str) and not callable(getattr(model, "aask", None)):
                 raise DefinitionError(f'models: expected names as "openai/gpt-4o-mini" or models, got {model!r:.80}.')
-        labels = [self._label(model) for model in self._models]
+        labels = [name_model(self._agent, model) for model in self._models]
         if twice := next((label for label in labels if labels.count(label) > 1), ""):
             raise DefinitionError(
                 f"models: two have the name {twice!r}, by which a report knows them. Leave one out, or rename it; "
@@ -211,7 +211,7 @@ class _Evaluation:
         """Return all trials: of each model, of each case, in the order of their numbers."""
         numbers = range(1, self._trials + 1)
         return [
-            _Planned(case, model, Trial(case.name, self._label(model), number))
+            _Planned(case, model, Trial(case.name, name_model(self._agent, model), number))
             for model in self._models
             for case in self._cases
             for number in numbers
@@ -265,15 +265,9 @@ class _Evaluation:
         else:
             about = [_name_of(agent)]
         cases = [vars(case) for case in self._cases]
-        plan = [cases, [self._label(model) for model in self._models], self._trials, about]
+        plan = [cases, [name_model(self._agent, model) for model in self._models], self._trials, about]
         text = json.dumps(to_jsonable_python(plan, fallback=_name_of), sort_keys=True)
         return blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
-
-    def _label(self, model: str | Model | None) -> str:
-        """Return the name of a model in the report."""
-        if model is not None:
-            return model if isinstance(model, str) else model.name
-        return self._agent.choose_backend()[0].name if isinstance(self._agent, JsonAgent) else OWN_MODEL
 
     def _agent_of(self, case: Case) -> JsonAgent[Any]:
         """Return the agent for a trial."""
@@ -453,6 +447,18 @@ def _without_journal(agent: Any) -> JsonAgent[Any]:
 def _check_tools(agent: JsonAgent[Any], case: Case) -> None:
     if agent.spec.select is None and (len(agent.tools) > 1 or not agent.toolsets):  # else its tools are not known yet
         case.check_tools(agent.tools)
+
+
+def name_model(agent: Any, model: str | Model | None = None) -> str:
+    """Return the name of a model in a report.
+
+    Args:
+        agent: The agent, or the function that returns one.
+        model: The model; None for that of the agent.
+    """
+    if model is not None:
+        return model if isinstance(model, str) else model.name
+    return agent.choose_backend()[0].name if isinstance(agent, JsonAgent) else OWN_MODEL
 
 
 def _name_of(value: Any) -> str:

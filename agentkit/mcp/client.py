@@ -179,7 +179,7 @@ class MCPServer:
 
         def close_again() -> None:
             if opened:
-                opened.append(asyncio.ensure_future(self._close()))
+                opened.append(asyncio.ensure_future(self._close()))  # a task that nothing refers to may be lost
 
         try:
             await run_on(loop, open_once())
