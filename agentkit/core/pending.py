@@ -6,7 +6,6 @@ which a decision holds are made here, from one call.
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -101,13 +100,13 @@ class CallQuestions:
     answered: Answers | None
     known: Sequence[tuple[str, Any]]
     register: Callable[[InputRequired], None]
-    asked: Counter[str] = field(default_factory=Counter)
+    asked: dict[str, int] = field(default_factory=dict)
 
     def find_answer(self, text: str) -> tuple[Any, ...]:
         """Return the answer to this question in a tuple; an empty one before that."""
         values = [value for known, value in self.known if known == text]
-        place = self.asked[text]
-        self.asked[text] += 1
+        place = self.asked.get(text, 0)
+        self.asked[text] = place + 1
         return tuple(values[place : place + 1])
 
 

@@ -88,14 +88,18 @@ def agent_loop(
     context = context or RunContext(None)
     known_ids = list_call_ids(history) if known_ids is None else known_ids
     texts = 0
+
+    def select() -> ToolRegistry:
+        return tools if isinstance(tools, ToolRegistry) else tools()
+
     while True:
-        step_tools = tools if isinstance(tools, ToolRegistry) else tools()
+        step_tools = select()
         if calls := pending_calls(history, as_written=True):
             bound = [step_tools.bind(call, context.for_call(call)) for call in calls]
             bound = [entry.change(began_before=True) if entry.call.id in begun else entry for entry in bound]
             if answer := (yield from _answer_calls(bound, history)):
                 return answer
-            continue
+            step_tools = select()
         while context.inbox:
             history.append(context.inbox.popleft())
         reply = yield from ask(AskModel(model, Request(history, step_tools, stream=stream)))

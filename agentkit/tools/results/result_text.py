@@ -15,6 +15,7 @@ from ...core.values import frozen
 from .jsonable import MAX_IMAGE_BYTES, describe_object, to_json_data
 from .tables import Table, format_table
 
+_write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MAX_IMAGES = 10
 """Content parts of one result; more are only described."""
 
@@ -89,8 +90,7 @@ def render_result(value: Any) -> RenderedResult:
     data = to_json_data(value, shown)
     if isinstance(data, str):
         return RenderedResult(data, images, has_tables=bool(tables))
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return RenderedResult(text, images, is_json=not tables, has_tables=bool(tables))
+    return RenderedResult(_write_json(data), images, is_json=not tables, has_tables=bool(tables))
 
 
 def read_image(content: bytes) -> Part | None:
@@ -117,7 +117,7 @@ def _describe_bytes(content: bytes) -> str:
 def has_own_text(value: Any) -> bool:
     """Return whether a data class defines its own `__str__`, other than those of pydantic, Python and enums."""
     cls = type(value)
-    if isinstance(value, Enum) or not (
+    if cls.__module__ == "builtins" or isinstance(value, Enum) or not (
         isinstance(value, BaseModel) or is_dataclass(cls) or any(hasattr(cls, name) for name in _DATA_CLASSES)
     ):
         return False
