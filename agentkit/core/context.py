@@ -154,7 +154,7 @@ class RunContext(Generic[Deps]):
     def for_call(self, call: ToolCall) -> "RunContext[Deps]":
         """Return the context of a call of the run; quicker than `replace`, because each call has its own."""
         copied = object.__new__(type(self))
-        vars(copied).update(vars(self), call=call, origin=CallOrigin())
+        copied.__dict__.update(self.__dict__, call=call, origin=CallOrigin())
         return copied
 
     def say(self, text: str) -> None:

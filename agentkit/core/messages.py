@@ -479,18 +479,3 @@ def _normalize_call(written: dict[str, Any], call: ToolCall | None) -> dict[str,
     if call is None or (function["name"], function["arguments"]) == (call.name, call.arguments):
         return written
     return {**written, "function": {**function, "name": call.name, "arguments": call.arguments}}
-
-
-MAX_SHORT_COUNT = 8
-
-
-def is_short(messages: Sequence[Message], characters: int) -> bool:
-    """Return whether a conversation has few messages, and fewer characters than these; one with images is not short."""
-    if len(messages) > MAX_SHORT_COUNT:
-        return False
-    length = 0
-    for message in messages:
-        content = message.get("content") or ""
-        length += len(content) if isinstance(content, str) else characters
-        length += sum(len(call["function"]["arguments"]) for call in message.get("tool_calls") or ())
-    return length < characters

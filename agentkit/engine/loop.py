@@ -90,7 +90,7 @@ def agent_loop(
     texts = 0
 
     def select() -> ToolRegistry:
-        return tools if isinstance(tools, ToolRegistry) else tools()
+        return tools() if callable(tools) else tools
 
     while True:
         step_tools = select()

@@ -11,15 +11,16 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from ..core.background import InThread
 from ..core.context import Extension, RunContext
 from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Emit, Flow, Hooks, Policy, ask, interpret
-from ..core.messages import DEVELOPER, Label, Message, delimit_data, is_short, join_labels, label_of_words
+from ..core.messages import DEVELOPER, Label, Message, delimit_data, join_labels, label_of_words
 from ..engine.history.moved import Compacted, Moved, ShortenedHistory, tell
+from ..engine.history.size import RunningSize, count_characters
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
 from ..models.windows import parse_window
@@ -103,6 +104,7 @@ class _Requests:
     window: int | None = -1
     """The window that the model's entry names, -1 as long as it was not asked for."""
     schemas: tuple[object, int] = (None, 0)
+    size: RunningSize = field(default_factory=partial(RunningSize, count_characters))
     reader: ReadingTools = field(default_factory=ReadingTools)
 
     @cached_property
@@ -156,7 +158,7 @@ class _Requests:
         """Whether a request is far from any window, or has none, and nothing has left the conversation."""
         if self.settings.tokens is not None or KEPT in self.context.session_state or self.context.texts.has_truncated:
             return False
-        return self.window is None or is_short(request.messages, ASKED_FROM_CHARS)
+        return self.window is None or self.size.of(request.messages) < ASKED_FROM_CHARS
 
     def _send(self, effect: AskModel) -> Flow[Reply]:
         request = effect.request

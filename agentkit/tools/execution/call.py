@@ -151,7 +151,7 @@ class ToolResult:
     @property
     def is_open(self) -> bool:
         """Whether the call has no result yet, because it waits for a decision inside it or for an answer."""
-        return isinstance(self.exception, Paused | InputRequired)
+        return self.exception is not None and isinstance(self.exception, Paused | InputRequired)
 
     @property
     def message(self) -> Message:
@@ -266,7 +266,7 @@ class BoundCall:
     def change(self, **changes: Any) -> "BoundCall":
         """Return a copy with these fields changed; quicker than `replace`, because policies copy each call often."""
         copied = object.__new__(BoundCall)
-        vars(copied).update(vars(self), **changes)
+        copied.__dict__.update(self.__dict__, **changes)
         return copied
 
     def mark_begun(self) -> None:

@@ -63,7 +63,7 @@ class CallTools:
     def with_calls(self, calls: Iterable[BoundCall]) -> Self:
         """Return the same effect with other calls; quicker than `replace`, for most policies do this in each turn."""
         copied = object.__new__(type(self))
-        vars(copied).update(vars(self), calls=tuple(calls))
+        copied.__dict__.update(self.__dict__, calls=tuple(calls))
         return copied
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:

@@ -117,8 +117,10 @@ def _describe_bytes(content: bytes) -> str:
 def has_own_text(value: Any) -> bool:
     """Return whether a data class defines its own `__str__`, other than those of pydantic, Python and enums."""
     cls = type(value)
-    if cls.__module__ == "builtins" or isinstance(value, Enum) or not (
-        isinstance(value, BaseModel) or is_dataclass(cls) or any(hasattr(cls, name) for name in _DATA_CLASSES)
+    if (
+        cls.__module__ == "builtins"
+        or isinstance(value, Enum)
+        or not (isinstance(value, BaseModel) or is_dataclass(cls) or any(hasattr(cls, name) for name in _DATA_CLASSES))
     ):
         return False
     return any("__str__" in vars(base) for base in cls.__mro__ if base.__module__.partition(".")[0] not in _NOT_OWN)
