@@ -30,7 +30,7 @@ def frozen(
 
     Args:
         kind: The class.
-        slots: Whether the instances have slots.  Without slots, an instance is copied by one update of a dict.
+        slots: Whether the instances have slots.  Without slots, `copy_with` copies them.
         kw_only: Whether all parameters are keywords.
         eq: Whether instances with equal fields are equal.
         repr: Whether the text of an instance shows its fields.
@@ -66,6 +66,13 @@ def frozen(
         return made
 
     return decorate if kind is None else decorate(kind)
+
+
+def copy_with(instance: T, changes: dict[str, Any]) -> T:
+    """Return a copy of an instance without slots, with these fields changed; a fraction of the time of `replace`."""
+    copied = object.__new__(type(instance))
+    _set(copied, "__dict__", instance.__dict__ | changes)
+    return copied
 
 
 class _Factory:

@@ -158,7 +158,7 @@ class _Requests:
         """Whether a request is far from any window, or has none, and nothing has left the conversation."""
         if self.settings.tokens is not None or KEPT in self.context.session_state or self.context.texts.has_truncated:
             return False
-        return self.window is None or self.size.of(request.messages) < ASKED_FROM_CHARS
+        return self.window is None or (self.window == -1 and self.size.of(request.messages) < ASKED_FROM_CHARS)
 
     def _send(self, effect: AskModel) -> Flow[Reply]:
         request = effect.request

@@ -8,7 +8,7 @@ In a dry run nothing needs a decision: calls of tools that only read are made, a
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -57,7 +57,7 @@ def approve(decide: Decide | Literal["ask"] | None = None, inputs: PendingInputs
     def begin(effect: CallTools) -> CallTools | Flow[list[ToolResult]]:
         if any(map(state.is_decided, effect.calls)):
             return decide_calls(effect)
-        return effect.with_calls(state.release(effect.calls, effect.calls))
+        return effect.with_calls(state.enclose(effect.calls))
 
     def decide_calls(effect: CallTools) -> Flow[list[ToolResult]]:
         decided: list[BoundCall | None] = []
@@ -185,6 +185,10 @@ class _ApprovalPolicy:
             held = [asked for asked, bound in turn if bound is None or asked.call.id in of_person]
             self.inputs.hold(map(self._describe, held))
             raise make_pause(waiting)
+        return self.enclose(filter(None, decided))
+
+    def enclose(self, calls: Iterable[BoundCall]) -> tuple[BoundCall, ...]:
+        """Return calls that all run now; the agents in them ask the same person."""
         self.inputs.held = {}
         decide = self._find_decide()
 
@@ -192,7 +196,7 @@ class _ApprovalPolicy:
             outer = enclosing(Respondent) or NO_RESPONDENT
             return Respondent(decide, outer.function, self.inputs)
 
-        return tuple(bound.within(make) for bound in decided if bound is not None)
+        return tuple([bound.within(make) for bound in calls])
 
     def note_edit(self, result: ToolResult) -> ToolResult:
         """Return the result; if a person changed the arguments, the model reads so."""

@@ -48,7 +48,7 @@ class RunningSize:
         count = self._count
         if count > len(messages) or messages[0] is not self._first or messages[count - 1] is not self._last:
             count = self._sum = 0
-        self._sum += sum(self._measure(messages[place]) for place in range(count, len(messages)))
+        self._sum += sum(map(self._measure, messages[count:]))
         self._first = messages[0]
         self._last = messages[-1]
         self._count = len(messages)

@@ -21,7 +21,7 @@ from ...core.parts import Part
 from ...core.pending import CallQuestions, InputRequired, UntrustedValue
 from ...core.portable import to_valid_text
 from ...core.threads import is_cancelled
-from ...core.values import frozen
+from ...core.values import copy_with, frozen
 from ..arguments.fixes import Repair
 from ..final_answer import check_text_answer
 from ..json_tool import JsonTool
@@ -160,7 +160,7 @@ class ToolResult:
         return tool_message(self.call, self.content, self.images, label=self.label, is_refusal=is_refusal)
 
 
-@frozen(slots=False)  # without slots a copy is one update of a dict
+@frozen(slots=False)  # for `copy_with`
 class BoundCall:
     """A call with its tool and validated arguments.
 
@@ -264,10 +264,8 @@ class BoundCall:
         return self.change(inside=(*makers, *self.inside))
 
     def change(self, **changes: Any) -> "BoundCall":
-        """Return a copy with these fields changed; quicker than `replace`, because policies copy each call often."""
-        copied = object.__new__(BoundCall)
-        copied.__dict__.update(self.__dict__, **changes)
-        return copied
+        """Return a copy with these fields changed; policies copy each call often."""
+        return copy_with(self, changes)
 
     def mark_begun(self) -> None:
         """Add the id of the call to `begun`: from here on, the call may have had an effect."""
