@@ -26,7 +26,7 @@ from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 
 
-@frozen
+@frozen(slots=False)  # for `copy_with`
 class Request:
     """One request to a model.
 

@@ -118,7 +118,8 @@ class _Requests:
         messages = self.context.messages
         moved = Moved(**self.state.get("moved", {}))
         note: Any = {} if READ_MORE in self.context.tools() else {"address": format_address}
-        return ShortenedHistory(moved if moved.is_of(messages) else Moved(), messages, reminder=REMINDER, **note)
+        moved = moved if moved.is_of(messages) else Moved()
+        return ShortenedHistory(moved, messages, reminder=REMINDER, size=self.size, **note)
 
     def begin(self, effect: AskModel | CallTools) -> Any:
         """Return the effect as it is, or with the tools that read, or the flow that sends a long request."""

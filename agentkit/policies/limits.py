@@ -22,7 +22,7 @@ from ..core.context import enclosing
 from ..core.errors import DefinitionError, LimitExceeded, ModelError, RunError, StopReason, explain_keywords
 from ..core.flow import Effect, Emit, Flow, Hooks, Policy, Sleep, WarningEvent, around, ask, interpret
 from ..core.messages import Usage
-from ..core.values import frozen
+from ..core.values import copy_with, frozen
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
@@ -471,7 +471,8 @@ def cap_timeout(timed: Timed, seconds: float) -> Timed:
     """Return a copy with at most `seconds` as its timeout; a shorter one stays."""
     if seconds == math.inf:
         return timed
-    return replace(timed, timeout=max(0.0, seconds if timed.timeout is None else min(seconds, timed.timeout)))
+    least = seconds if timed.timeout is None else min(seconds, timed.timeout)
+    return copy_with(timed, {"timeout": max(0.0, least)})
 
 
 def limit_tool_time(

@@ -189,7 +189,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PROCESS_GATES.forget_requests)  # a forked process has no requests under way
 
 
-@frozen
+@frozen(slots=False)  # for `copy_with`
 class WaitForTicket:
     """The effect that waits for a ticket; raises `ModelError` of the kind "timeout" after `timeout` seconds."""
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..core.errors import ModelError, ModelErrorKind
 from ..core.messages import Message, ToolCall, Usage, assistant
-from ..core.values import frozen
+from ..core.values import copy_with, frozen
 from ..engine.model import Delta, Model, Reply, Request, TextDelta, split_deltas
 from ..tools.final_answer import ANSWER_KEY, FINAL_ANSWER
 
@@ -108,7 +108,7 @@ class ScriptedModel:
 
     def _next_reply(self, request: Request) -> Reply:
         place = len(self.requests)
-        self.requests.append(replace(request, messages=list(request.messages)))
+        self.requests.append(copy_with(request, {"messages": [*request.messages]}))
         if place >= len(self.script):
             raise AssertionError(f"the script has {len(self.script)} replies, but the model got request {place + 1}")
         entry = self.script[place]

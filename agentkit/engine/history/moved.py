@@ -104,7 +104,7 @@ class ShortenedHistory:
         messages: The conversation as the run begins; its last message of the user is the query.
         reminder: A message of the user with this text is no message of a person.
         address: Returns what a note says about an address, such as `; read on with read_more: ...`.
-        measure: Estimates the characters of a message.
+        size: The characters of the conversation as far as they have been counted.
     """
 
     def __init__(
@@ -114,13 +114,12 @@ class ShortenedHistory:
         *,
         reminder: str = "",
         address: Callable[[str], str] = lambda _: "",
-        measure: Callable[[Message], int] = count_characters,
+        size: RunningSize | None = None,
     ) -> None:
         self.moved = moved
         self._reminder = reminder
         self._address = address
-        self._measure = measure
-        self._size = RunningSize(measure)
+        self._size = size or RunningSize(count_characters)
         self._sent: list[Message] = []
         self._count = 0
         self._last: Message | None = None
@@ -164,12 +163,12 @@ class ShortenedHistory:
         moved = self.moved
         starts = [*self._find_starts(messages)]
         last = starts[-1][0] if starts else max(moved.start, self.head)
-        sizes = {place: self._measure(self._show(messages, place)) for place in self._places(len(messages))}
+        sizes = {place: count_characters(self._show(messages, place)) for place in self._places(len(messages))}
         excess = sum(sizes.values()) - room
 
         def shrink(place: int) -> float:
             before = sizes.get(place, 0)
-            sizes[place] = self._measure(self._show(messages, place))
+            sizes[place] = count_characters(self._show(messages, place))
             return before - sizes[place]
 
         place = max(moved.start, moved.stubs, self.head)
@@ -197,7 +196,7 @@ class ShortenedHistory:
             for place in sorted(sizes):
                 if starts and place == starts[0][0]:
                     start, pinned = starts.pop(0)
-                    asked = sum(self._measure(messages[other]) for other in pinned)
+                    asked = sum(count_characters(messages[other]) for other in pinned)
                     moved.start = start
                     moved.pinned = pinned
                     if rest + asked <= room:
@@ -213,7 +212,7 @@ class ShortenedHistory:
 
     def _begin_again(self) -> None:
         self._sent = []
-        self._size = RunningSize(self._measure)
+        self._size = RunningSize(count_characters)
 
     def _is_asked(self, message: Message) -> bool:
         """Return whether a message is one of the user."""
@@ -257,7 +256,7 @@ class ShortenedHistory:
         if message["role"] != "tool":
             return message
         head = 0 if place < self.moved.stubs else self.moved.heads.get(str(place))
-        if head is None or self._measure(message) <= head + (_RESULT_CHARS if head else MIN_MOVED_CHARS):
+        if head is None or count_characters(message) <= head + (_RESULT_CHARS if head else MIN_MOVED_CHARS):
             return message
         text = text_of(message)
         if not head:

@@ -106,8 +106,10 @@ class BlockingToolTurn(ToolTurn):
     def wait(self) -> Item:
         """Return the next item; None at the next timeout, also while progress events keep arriving."""
         while (left := self.seconds_left) > 0:
-            with suppress(Empty):
+            try:
                 return self.inbox.get(timeout=min(left, POLL_SECONDS))
+            except Empty:
+                continue
         return None
 
     def launch(self, job: Job) -> CancelCallback:
