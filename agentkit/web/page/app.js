@@ -69,14 +69,19 @@ function beginEpoch() {
   return (state.epoch += 1);
 }
 
-// Fetch what is to be shown, also from a server that is started again; not when something else is shown meanwhile.
-async function fetchShown(path, epoch) {
+// Fetch what is to be shown, also from a server that is started again; nothing if that is refused, or when something
+// else is shown meanwhile.
+async function fetchShown(epoch, ...paths) {
   for (;;) {
     try {
-      return await fetchJson(path);
+      const found = await Promise.all(paths.map(fetchJson));
+      if (epoch !== state.epoch) return [];
+      setNotice("");
+      return found;
     } catch (error) {
-      if (error instanceof Refused || epoch !== state.epoch) throw error;
-      setNotice("The connection to the server is lost. Trying again…");
+      if (epoch !== state.epoch) return [];
+      setNotice(error instanceof Refused ? error.message : "The connection to the server is lost. Trying again…");
+      if (error instanceof Refused) return [];
       await sleep(RETRY_MS);
     }
   }
@@ -186,15 +191,8 @@ async function openThread(thread, { again = false } = {}) {
   byId("composer").hidden = false;
   showReport(false);
   if (!again) setNotice("");
-  let found;
-  try {
-    found = await fetchShown(pathOf(thread), epoch);
-  } catch (error) {
-    if (epoch === state.epoch) setNotice(error.message);
-    return;
-  }
-  if (epoch !== state.epoch) return;
-  setNotice("");
+  const [found] = await fetchShown(epoch, pathOf(thread));
+  if (!found) return;
   state.view = newView({ showRequest: (run, number) => showRequest(`${pathOf(thread)}/requests/${run}/${number}`), answer: (entries) => begin({ resume: entries }) });
   for (const event of found.events) state.view.apply(event);
   state.view.flush();
@@ -324,26 +322,20 @@ function leaveThread() {
 async function openRun(id) {
   const epoch = beginEpoch();
   leaveThread();
-  try {
-    const run = await fetchShown(runPath(id), epoch);
-    if (epoch !== state.epoch) return;
-    setNotice("");
-    byId("title").textContent = run.query.slice(0, 80) || `Run ${run.id}`;
-    const answer = run.thread && run.state === "paused" ? (entries) => continueIn(run.thread, { resume: entries }) : undefined;
-    state.view = newView({ answer, showRequest: (_, number) => showRequest(`${runPath(run.id)}/requests/${number}`) });
-    state.replay = run;
-    if (run.thread && run.state !== "paused") {
-      offerToContinue({ interrupted: run.id, state: run.stopped || run.state }, () => continueIn(run.thread, { continues: true }));
-    }
-    byId("report-window").href = addressOf(`${runPath(run.id)}/report`);
-    const place = byId("place");
-    place.max = run.events.length;
-    byId("scrubber").hidden = false;
-    showPlace(run.events.length);
-    markCurrent();
-  } catch (error) {
-    if (epoch === state.epoch) setNotice(error.message);
+  const [run] = await fetchShown(epoch, runPath(id));
+  if (!run) return;
+  byId("title").textContent = run.query.slice(0, 80) || `Run ${run.id}`;
+  const answer = run.thread && run.state === "paused" ? (entries) => continueIn(run.thread, { resume: entries }) : undefined;
+  state.view = newView({ answer, showRequest: (_, number) => showRequest(`${runPath(run.id)}/requests/${number}`) });
+  state.replay = run;
+  if (run.thread && run.state !== "paused") {
+    offerToContinue({ interrupted: run.id, state: run.stopped || run.state }, () => continueIn(run.thread, { continues: true }));
   }
+  byId("report-window").href = addressOf(`${runPath(run.id)}/report`);
+  byId("place").max = run.events.length;
+  byId("scrubber").hidden = false;
+  showPlace(run.events.length);
+  markCurrent();
 }
 
 // Show the report of the run, with its timeline, in the place of the steps.  It has a policy of its own.
@@ -390,19 +382,14 @@ async function play() {
 async function openComparison(left, right) {
   const epoch = beginEpoch();
   leaveThread();
-  try {
-    const runs = await Promise.all([left, right].map((id) => fetchShown(runPath(id), epoch)));
-    if (epoch !== state.epoch) return;
-    setNotice("");
-    say("");
-    byId("title").textContent = "Two runs";
-    view.classList.add("comparing");
-    showComparison(view, ...runs, (id, number) => showRequest(`${runPath(id)}/requests/${number}`));
-    view.scrollTo({ top: 0 });
-    markCurrent();
-  } catch (error) {
-    if (epoch === state.epoch) setNotice(error.message);
-  }
+  const runs = await fetchShown(epoch, runPath(left), runPath(right));
+  if (!runs.length) return;
+  say("");
+  byId("title").textContent = "Two runs";
+  view.classList.add("comparing");
+  showComparison(view, ...runs, (id, number) => showRequest(`${runPath(id)}/requests/${number}`));
+  view.scrollTo({ top: 0 });
+  markCurrent();
 }
 
 // ---- lists
@@ -452,15 +439,13 @@ function threadItem(thread) {
   return make("li", {}, link, make("span", { class: "actions" }, rename, end));
 }
 
+// Whether the server did what the person asked for; else a notice has the reason.
+const isDone = (request) => request.then(() => true, (error) => setNotice(error.message));
+
 async function renameThread(thread, old) {
   const title = prompt("Title of the conversation (empty: its first question)", old);
   if (title === null || title.trim() === old) return;
-  try {
-    await rename(thread, title);
-  } catch (error) {
-    setNotice(error.message);
-    return;
-  }
+  if (!(await isDone(rename(thread, title)))) return;
   await loadLists();
   const link = [...document.querySelectorAll("#thread-list a")].find((one) => one.getAttribute("href") === `#/thread/${encodeURIComponent(thread)}`);
   link?.focus();
@@ -468,12 +453,7 @@ async function renameThread(thread, old) {
 
 async function deleteThread(thread, title) {
   if (!confirm(`Delete "${title}" with its runs? They cannot be restored.`)) return;
-  try {
-    await remove(pathOf(thread));
-  } catch (error) {
-    setNotice(error.message);
-    return;
-  }
+  if (!(await isDone(remove(pathOf(thread))))) return;
   if (state.thread === thread) location.hash = `#/thread/${newThreadId()}`;
   await loadLists();
   byId("new-thread").focus();
@@ -573,7 +553,7 @@ byId("files").addEventListener("change", (event) => {
 });
 byId("stop").addEventListener("click", () => {
   say("Stopping…");
-  post(`${pathOf(state.thread)}/stop`).catch((error) => setNotice(error.message));
+  isDone(post(`${pathOf(state.thread)}/stop`));
 });
 byId("new-thread").addEventListener("click", () => {
   location.hash = `#/thread/${newThreadId()}`;
