@@ -282,32 +282,26 @@ def _open(out: Path | None) -> Any:
 
 
 def _read_outcomes(out: Path) -> dict[str, bool]:
-    """Return, by the keys of the queries in `out`, whether they have an answer; the others failed."""
-    found: dict[str, bool] = {}
-    for entry in _read_entries(out):
-        key = entry.get("key", entry["query"])
-        found[key] = "answer" in entry or found.get(key, False)
-    return found
+    """Return, by the keys of the queries in `out`, whether they have an answer; the others failed.
 
-
-def _read_entries(out: Path) -> list[dict[str, Any]]:
-    """Return the objects in `out`, and remove an incomplete last line from the file."""
+    An incomplete last line is removed from the file.
+    """
     data = out.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
-    entries = []
+    found: dict[str, bool] = {}
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             entry = json.loads(line)
-            entry["query"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            key = entry.get("key", entry["query"])
+            found[key] = "answer" in entry or found.get(key, False)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise click.UsageError(f"{out}: line {number} is no answer of agentkit map") from error
-        entries.append(entry)
     if whole != data:
         if not whole and not data.startswith(b"{"):
             raise click.UsageError(f"{out}: line 1 is no answer of agentkit map")
         with out.open("r+b") as file:
             file.truncate(len(whole))
-    return entries
+    return found
 
 
 def _key(query: str) -> str:
