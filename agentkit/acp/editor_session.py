@@ -49,9 +49,9 @@ from ..extend import (
     RunOpened,
     ThoughtPiece,
     Toolset,
+    astream_frames,
     describe_answer_type,
     detect_media_type,
-    draw_frames,
     enclose,
     explain_answer,
     mask,
@@ -340,31 +340,25 @@ class EditorSession:
         self, agent: JsonAgent[Any], client: Any, encoder: UpdateEncoder, query: Query | None, answers: dict[str, Any]
     ) -> RunClosed:
         """Run the agent, show what happens, and return the end of the run."""
-        updates = list[Any]()
         encoder.closed = None
-        listener = draw_frames(lambda frame: updates.extend(encoder.encode(frame)))
         try:
-            stream = agent.astream(query, session=self.session, listeners=[listener], answers=answers or None)
-            async with aclosing(stream) as events:
-                async for _ in events:
+            stream = astream_frames(agent, query, session=self.session, answers=answers or None)
+            async with aclosing(stream) as frames:
+                async for frame in frames:
                     if self._is_cancelled:
                         self.session.stop("cancelled in the editor")
-                    await self._send(client, updates)
+                    await self._send(client, [*encoder.encode(frame)])
         except AgentkitError as error:
             if encoder.closed is None:
-                await self._send(client, updates)
                 raise RequestError(INTERNAL_ERROR, mask(str(error)), {"kind": type(error).__name__}) from error
         except Exception as error:  # a tool with on_error="raise", or a listener
-            await self._send(client, updates)
             raise RequestError(INTERNAL_ERROR, mask(f"{type(error).__name__}: {error}")) from error
-        await self._send(client, updates)
         assert encoder.closed is not None
         return encoder.closed
 
-    async def _send(self, client: Any, updates: list[Any]) -> None:
+    async def _send(self, client: Any, updates: Sequence[Update]) -> None:
         for update in updates:
             await client.session_update(self.id, update)
-        updates.clear()
 
     async def _say(self, client: Any, text: str) -> None:
         await client.session_update(self.id, acp.update_agent_message_text(text))
