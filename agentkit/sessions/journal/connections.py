@@ -48,7 +48,7 @@ def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False)
         if store is None or not (store.can_wake() if store in _idle else store.is_current()):
             if store is not None and not store.users:
                 _idle.pop(store, None)
-                store.shut()
+                store.close()
             store = _open[key] = _connect(place, sync, must_exist=must_exist)
             _stores.add(store)
         _idle.pop(store, None)
@@ -78,7 +78,7 @@ def close_store(store: Store, *, may_rest: bool = False) -> None:
                 unused = [*_idle][:-MAX_IDLE_FILES]
         _forget(unused)
     for store in unused:
-        store.shut()
+        store.close()
 
 
 def _forget(unused: Collection[SharedStore]) -> None:
@@ -113,7 +113,7 @@ def _close_idle() -> None:
             if is_last:
                 _closer = None
         for store in unused:
-            store.shut()
+            store.close()
         if is_last:
             return
 
@@ -143,7 +143,7 @@ def close_idle_stores() -> None:
         unused = [store for store in _stores if store.is_server or not store.users]
         _forget(unused)
     for store in unused:
-        store.shut()
+        store.close()
 
 
 def _begin_fork() -> None:
@@ -161,7 +161,7 @@ def _end_fork() -> None:
 def _leave_to_parent() -> None:
     global _closer
     for store in _stores:
-        store.shut(is_inherited=True)
+        store.close(is_inherited=True)
     _open.clear()
     _idle.clear()
     _closer = None

@@ -375,7 +375,7 @@ class LinesStore(SharedStore):
         found = os.fstat(self._file)
         return found.st_size, found.st_mtime_ns, found.st_mode
 
-    def shut(self, *, is_inherited: bool = False) -> None:
+    def close(self, *, is_inherited: bool = False) -> None:
         """Release the file and the leases."""
         with self.lock:
             if self._file < 0:

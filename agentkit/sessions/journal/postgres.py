@@ -502,7 +502,7 @@ class PostgresStore(SqlStore):
         """Return whether the server answers on the open connection."""
         return bool(self._held) or self._connection.is_alive()
 
-    def shut(self, *, is_inherited: bool = False) -> None:
+    def close(self, *, is_inherited: bool = False) -> None:
         """Close the connection."""
         self._held.clear()
         self._connection.close(is_inherited=is_inherited)

@@ -889,7 +889,7 @@ class SqliteStore(SqlStore):
         except sqlite3.Error:
             return False
 
-    def shut(self, *, is_inherited: bool = False) -> None:
+    def close(self, *, is_inherited: bool = False) -> None:
         """Release the file; the last release leaves a single file, without `-wal` and `-shm`."""
         with self.lock:
             if not is_inherited and not self._is_shut:

@@ -383,15 +383,11 @@ class SharedStore(Store, ABC):
         return False
 
     @abstractmethod
-    def shut(self, *, is_inherited: bool = False) -> None:
+    def close(self, *, is_inherited: bool = False) -> None:
         """Release the file or the connection, and the leases.  `close_store` calls it at last.
 
         With `is_inherited` both stay those of the parent process, from which this one was just forked.
         """
-
-    def close(self) -> None:
-        """Release the file or the connection, and the leases."""
-        self.shut()
 
 
 def make_busy_error(what: str, holder: str) -> ConversationBusy:

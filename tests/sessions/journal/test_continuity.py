@@ -213,7 +213,7 @@ class TestTextsBehindReferences:
         path = tmp_path / "runs.db"
         [waiting] = self.pause(world, path).calls
         for store in [*_open.values()]:
-            store.shut()
+            store.close()
         _open.clear()
         with closing(sqlite3.connect(path)) as file:
             file.execute("ALTER TABLE cut DROP COLUMN digest")

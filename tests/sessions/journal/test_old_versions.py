@@ -234,7 +234,7 @@ def test_the_next_version_states_what_this_one_may_do(world, path, readable_by, 
             store.execute([(f"PRAGMA user_version={following}", ())])
         else:
             store.execute([("INSERT INTO version VALUES (?)", (following,))])
-            store.shut()  # else the connection stays open for the next run
+            store.close()  # else the connection stays open for the next run
     if readable_by:
         with pytest.raises(JournalError, match="Update agentkit"):
             runs(path)
@@ -253,7 +253,7 @@ def test_an_older_program_that_is_connected_to_a_server_is_named(postgres_url):
         store.execute(
             [("ALTER TABLE conversations DROP COLUMN tags", ()), ("UPDATE version SET number = number - 1", ())]
         )
-        store.shut()
+        store.close()
     with psycopg.connect(postgres_url, application_name="agentkit", autocommit=True) as older:
         older.execute("SELECT pg_advisory_lock(12345678901234)")
         pid = older.info.backend_pid

@@ -162,7 +162,7 @@ def test_a_run_whose_lease_another_process_took_writes_nothing_more(world, postg
     assert made == ["0", "1"], "no effect after the lease was lost"
     steps = thief.read("SELECT step, call, ended IS NULL FROM steps ORDER BY step, call")
     assert [(step, unended) for step, call, unended in steps if call] == [(1, False), (2, True)]
-    thief.shut()
+    thief.close()
 
 
 FROZEN = """
@@ -329,7 +329,7 @@ def test_the_tables_are_made_once_and_a_newer_version_is_refused(postgres_url):
     assert stores[0].read("SELECT max(number) FROM version") == [(SCHEMA_VERSION,)]
     stores[0].execute([("INSERT INTO version VALUES (?)", (SCHEMA_VERSION + 1,))])
     for store in stores:
-        store.shut()
+        store.close()
     with pytest.raises(JournalError, match="Update agentkit"):
         PostgresStore(postgres_url)
 
@@ -364,10 +364,10 @@ def test_the_first_tables_are_brought_up_to_date(postgres_url):
         "INSERT INTO version VALUES (1)",
     )
     store.execute([(statement, ()) for statement in old])
-    store.shut()
+    store.close()
     store = PostgresStore(postgres_url)
     assert store.read("SELECT max(number) FROM version") == [(SCHEMA_VERSION,)]
-    store.shut()
+    store.close()
     assert agent.resume(before.run_id).answer == "done"
     assert agent.run("Again").answer == "done"
     assert len(runs(postgres_url)) == 2

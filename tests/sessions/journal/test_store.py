@@ -341,7 +341,7 @@ class TestConnections:
     def test_a_store_that_was_shut_makes_no_connection(self, postgres_url):
         store = open_store(postgres_url)
         lease = store.take(7)
-        store.shut()
+        store.close()
         lease.release()
         with pytest.raises(JournalError, match="was closed"):
             store.take(7)
