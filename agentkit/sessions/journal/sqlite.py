@@ -207,51 +207,50 @@ def digest_texts(rows: Iterable[Any]) -> Iterator[tuple[int, int, str]]:
         yield cut_digest(conversation, key, body), conversation, key
 
 
-def statements_of(record: Record) -> Sequence[Statement]:
-    """Return the statements that write a record."""
+def statements_of(record: Record) -> Iterator[Statement]:
+    """Yield the statements that write a record; one that a file alone has, has none."""
     match record:
         case StepEnded():
             step, call, outcome, ended, run, _, check = record
             if ended is None:
-                return ((REPLACE_OUTCOME, (outcome, check, run, step, call)),)
-            return ((END_STEP, (ended, outcome, check, run, step, call)),)
+                yield REPLACE_OUTCOME, (outcome, check, run, step, call)
+            else:
+                yield END_STEP, (ended, outcome, check, run, step, call)
         case StepBegun():
             step, call, name, arguments, number, time_begun, run, _, check = record
-            return ((INSERT_STEP, (run, step, call, name, number, arguments, time_begun, None, None, check)),)
+            yield INSERT_STEP, (run, step, call, name, number, arguments, time_begun, None, None, check)
         case MessageWritten():
             place, body, key, check = record
-            return ((INSERT_MESSAGE, (key, place, body, digest(place, body) if check is None else check)),)
+            yield INSERT_MESSAGE, (key, place, body, digest(place, body) if check is None else check)
         case StateWritten(body, key):
-            return (("UPDATE conversations SET state = ? WHERE id = ?", (body, key)),)
+            yield "UPDATE conversations SET state = ? WHERE id = ?", (body, key)
         case ConversationCut(place, key):
-            return (("DELETE FROM messages WHERE conversation = ? AND place >= ?", (key, place)),)
+            yield "DELETE FROM messages WHERE conversation = ? AND place >= ?", (key, place)
         case TextStored(name, None, key):
-            return (("DELETE FROM cut WHERE conversation = ? AND key = ?", (key, name)),)
+            yield "DELETE FROM cut WHERE conversation = ? AND key = ?", (key, name)
         case TextStored(name, body, key, check):
-            return ((INSERT_CUT, (key, name, body, check)),)
+            yield INSERT_CUT, (key, name, body, check)
         case StepWithdrawn(step, call, run):
-            return (("DELETE FROM steps WHERE run = ? AND step = ? AND call = ?", (run, step, call)),)
+            yield "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?", (run, step, call)
         case ConversationNamed(name, key):
-            return ((RELEASE_NAME, (name, key)), (NAME_CONVERSATION, (key, name)))
+            yield RELEASE_NAME, (name, key)
+            yield NAME_CONVERSATION, (key, name)
         case ConversationTitled(title, key):
-            return (("UPDATE conversations SET title = ? WHERE id = ?", (title or None, key)),)
+            yield "UPDATE conversations SET title = ? WHERE id = ?", (title or None, key)
         case ConversationTagged(tags, key):
-            return (("UPDATE conversations SET tags = ? WHERE id = ?", (tags or None, key)),)
+            yield "UPDATE conversations SET tags = ? WHERE id = ?", (tags or None, key)
         case RunReopened(run):
-            return (("UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (run,)),)
+            yield "UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (run,)
         case RunConcluded(status, outcome, ended, last, run):
-            return ((END_RUN, (status, ended, outcome, last, run)),)
+            yield END_RUN, (status, ended, outcome, last, run)
         case RunBegun():
             run, query, model, first, begun, key, setup, origin = record
             identity = None if setup is None else f"{digest('', setup):016x}"
-            return (
-                (INSERT_CONVERSATION, (key, None)),
-                (SUPERSEDE_RUNS, (key, run)),
-                *(() if setup is None else ((INSERT_SETUP, (identity, setup)),)),
-                (INSERT_RUN, (run, key, query, model, identity, first, begun, origin or None)),
-            )
-        case _:  # a file alone has it
-            return ()
+            yield INSERT_CONVERSATION, (key, None)
+            yield SUPERSEDE_RUNS, (key, run)
+            if setup is not None:
+                yield INSERT_SETUP, (identity, setup)
+            yield INSERT_RUN, (run, key, query, model, identity, first, begun, origin or None)
 
 
 class SqlStore(SharedStore):
