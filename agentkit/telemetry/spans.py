@@ -93,44 +93,34 @@ def error_type(error: BaseException) -> str:
     return error.kind if isinstance(error, ModelError) else type(error).__name__
 
 
-_ATTRIBUTES: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
-    Retrying: (
-        "agentkit.retry",
-        lambda event: {names.ERROR_TYPE: error_type(event.error), "agentkit.retry.wait_seconds": event.seconds},
-    ),
-    FallenBack: (
-        "agentkit.fallback",
-        lambda event: {names.ERROR_TYPE: error_type(event.error), names.REQUEST_MODEL: event.model},
-    ),
-    Throttled: ("agentkit.throttled", lambda _: {}),
-    ToolRetried: (
-        "agentkit.tool_retry",
-        lambda event: {names.ERROR_TYPE: event.error.name, "agentkit.failures": event.failures},
-    ),
-    ToolAbandoned: ("agentkit.tool_abandoned", lambda event: {"agentkit.abandoned_threads": event.threads}),
-    ApprovalAsked: (
-        "agentkit.approval_asked",
-        lambda event: {names.TOOL_NAME: event.call.name, names.TOOL_CALL: event.call.id},
-    ),
-    ApprovalGiven: (
-        "agentkit.approval_given",
-        lambda event: {names.TOOL_NAME: event.call.name, names.TOOL_CALL: event.call.id,
-                       "agentkit.approved": event.decision is True or isinstance(event.decision, dict)},
-    ),
-    FinalRequest: ("agentkit.final_request", lambda event: {"agentkit.reason": event.reason}),
-    Compacted: ("agentkit.compacted", lambda _: {}),
-    HandedOver: ("agentkit.handed_over", lambda event: {names.AGENT_NAME: event.name}),
-}  # fmt: skip
-"""For each class of event: the name of the span's event, and its attributes."""
-
-
 def describe_event(event: Event) -> tuple[str, dict[str, Any]] | None:
     """Return the name and the attributes of the span's event; None for an event that has none.
 
     Any other warning is an event too, under the name of its class.
     """
-    if known := _ATTRIBUTES.get(type(event)):
-        return known[0], known[1](event)
+    match event:
+        case Retrying(error=error, seconds=seconds):
+            return "agentkit.retry", {names.ERROR_TYPE: error_type(error), "agentkit.retry.wait_seconds": seconds}
+        case FallenBack(error=error, model=model):
+            return "agentkit.fallback", {names.ERROR_TYPE: error_type(error), names.REQUEST_MODEL: model}
+        case Throttled():
+            return "agentkit.throttled", {}
+        case ToolRetried(error=info, failures=failures):
+            return "agentkit.tool_retry", {names.ERROR_TYPE: info.name, "agentkit.failures": failures}
+        case ToolAbandoned(threads=threads):
+            return "agentkit.tool_abandoned", {"agentkit.abandoned_threads": threads}
+        case ApprovalAsked(call=call):
+            return "agentkit.approval_asked", {names.TOOL_NAME: call.name, names.TOOL_CALL: call.id}
+        case ApprovalGiven(call=call, decision=decision):
+            is_approved = decision is True or isinstance(decision, dict)
+            shown = {names.TOOL_NAME: call.name, names.TOOL_CALL: call.id, "agentkit.approved": is_approved}
+            return "agentkit.approval_given", shown
+        case FinalRequest(reason=reason):
+            return "agentkit.final_request", {"agentkit.reason": reason}
+        case Compacted():
+            return "agentkit.compacted", {}
+        case HandedOver(name=name):
+            return "agentkit.handed_over", {names.AGENT_NAME: name}
     return (f"agentkit.{type(event).__name__}", {}) if event.level == "WARNING" else None
 
 
