@@ -78,24 +78,19 @@ def _change(title: str, change: Data) -> Html:
 def _cases(counts: Mapping[str, Mapping[str, Sequence[int]]]) -> Html:
     """Return a row for each case, with the trials that passed of each model; those that failed are links."""
     names = dict.fromkeys(name for of_model in counts.values() for name in of_model)
-    rows = [
-        tag(
-            "tr",
-            tag("td", name),
-            *(_count(of_model.get(name), _anchor(model, name)) for model, of_model in counts.items()),
-        )
+    rows = (
+        (name, *(_count(of_model.get(name), _anchor(model, name)) for model, of_model in counts.items()))
         for name in names
-    ]
-    head = tag("tr", tag("th", "case"), *(tag("th", model) for model in counts))
-    return tag("div", tag("table", head, *rows), class_="wide")
+    )
+    return render_table(("case", *counts), rows)
 
 
-def _count(count: Sequence[int] | None, anchor: str) -> Html:
+def _count(count: Sequence[int] | None, anchor: str) -> Html | str:
     if count is None:
-        return tag("td")
+        return ""
     passed, total = count
     text = f"{passed} of {total}"
-    return tag("td", text) if passed == total else tag("td", tag("a", text, href=f"#{anchor}"), class_="wrong")
+    return text if passed == total else tag("span", tag("a", text, href=f"#{anchor}"), class_="wrong")
 
 
 def _anchor(model: str, case: str) -> str:
