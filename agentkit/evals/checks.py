@@ -173,7 +173,7 @@ def find_mismatch(value: Any, expected: Any) -> str:
     wanted = expected if isinstance(expected, Mapping) else {"equals": expected}
     for key, each in wanted.items():
         try:
-            text = MISMATCHES[key](value, each) if key in MISMATCHES else ""
+            text = _describe_mismatch(key, value, each)
         except Exception as error:  # what cannot be checked fails its trial, and no other
             text = f"{key} cannot be checked: {type(error).__name__}: {error}"
         if text:
@@ -181,27 +181,26 @@ def find_mismatch(value: Any, expected: Any) -> str:
     return ""
 
 
-def _differs(value: Any, expected: Any) -> str:
-    return "" if is_answer_equal(value, expected) else f"expected {_show(expected)}"
+def _describe_mismatch(key: str, value: Any, expected: Any) -> str:
+    """Return in which way a value does not fit what stands under a key of an expected value; "" if it does."""
+    match key:
+        case "equals" if not is_answer_equal(value, expected):
+            return f"expected {_show(expected)}"
+        case "contains":
+            text = _to_text(value).casefold()
+            texts = [expected] if isinstance(expected, str) else expected
+            missing = [part for part in texts if part.casefold() not in text]
+            return f"expected a text with {', '.join(map(_show, missing))}" if missing else ""
+        case "pattern" if not re.search(expected, _to_text(value)):
+            return f"expected a match of the pattern {_show(expected)}"
+        case "one_of" if not any(is_answer_equal(value, one) for one in expected):
+            return f"expected one of {', '.join(map(_show, expected))}"
+        case "schema":
+            return _find_schema_error(value, expected)
+    return ""
 
 
-def _contains(value: Any, expected: str | Sequence[str]) -> str:
-    text = _to_text(value).casefold()
-    texts = [expected] if isinstance(expected, str) else expected
-    missing = [part for part in texts if part.casefold() not in text]
-    return f"expected a text with {', '.join(map(_show, missing))}" if missing else ""
-
-
-def _matches(value: Any, pattern: str) -> str:
-    return "" if re.search(pattern, _to_text(value)) else f"expected a match of the pattern {_show(pattern)}"
-
-
-def _is_one_of(value: Any, values: Sequence[Any]) -> str:
-    is_one = any(is_answer_equal(value, one) for one in values)
-    return "" if is_one else f"expected one of {', '.join(map(_show, values))}"
-
-
-def _fits_schema(value: Any, schema: Mapping[str, Any]) -> str:
+def _find_schema_error(value: Any, schema: Mapping[str, Any]) -> str:
     import jsonschema
 
     validator = jsonschema.Draft202012Validator(schema)
@@ -212,16 +211,6 @@ def _fits_schema(value: Any, schema: Mapping[str, Any]) -> str:
         plain = json.loads(plain) if isinstance(plain, str) else plain
     first = next(validator.iter_errors(plain), None)
     return f"expected a value of the schema: {first.json_path}: {first.message}" if first else ""
-
-
-MISMATCHES: Mapping[str, Callable[[Any, Any], str]] = {
-    "equals": _differs,
-    "contains": _contains,
-    "pattern": _matches,
-    "one_of": _is_one_of,
-    "schema": _fits_schema,
-}
-"""For each key of an expected value: returns in which way a value does not fit; "" if it does."""
 
 
 def list_call_failures(case: Case, calls: Sequence[MadeCall]) -> Iterator[str]:
