@@ -86,13 +86,10 @@ from .policies.quota import QuotaStore as QuotaStore
 from .schemas.formats.mcp import to_structured_content as to_structured_content
 from .schemas.models import RawSchema as RawSchema
 from .schemas.walk import JsonSchema as JsonSchema
-from .sessions.journal import JournaledRun as JournaledRun
-from .sessions.journal import RunInfo as RunInfo
-from .sessions.journal import runs as runs
-from .sessions.journal import show as show
 from .sessions.journal.connections import close_store as close_store
 from .sessions.journal.connections import open_store as open_store
 from .sessions.journal.connections import opened_store as opened_store
+from .sessions.journal.maintenance import JournaledRun as JournaledRun
 from .sessions.journal.maintenance import Mark as Mark
 from .sessions.journal.maintenance import delete_conversation as delete_conversation
 from .sessions.journal.maintenance import find_problems as find_problems
@@ -100,8 +97,11 @@ from .sessions.journal.maintenance import list_conversations as list_conversatio
 from .sessions.journal.maintenance import name_conversations as name_conversations
 from .sessions.journal.maintenance import read_mark as read_mark
 from .sessions.journal.maintenance import rename_conversation as rename_conversation
+from .sessions.journal.maintenance import runs as runs
 from .sessions.journal.maintenance import salvage as salvage
+from .sessions.journal.maintenance import show as show
 from .sessions.journal.maintenance import tag_conversation as tag_conversation
+from .sessions.journal.run_info import RunInfo as RunInfo
 from .sessions.journal.run_info import find_run as find_run
 from .sessions.journal.run_info import read_setup as read_setup
 from .sessions.journal.search import SearchHit as SearchHit

@@ -1,37 +1,12 @@
-"""Runs that outlive their process, see `agentkit.sessions.journal`."""
+"""The journal: runs that outlive their process.
 
-from .sessions.journal import (
-    CostSum,
-    FoundConversation,
-    Journal,
-    JournaledRun,
-    JournalError,
-    LeaseLost,
-    RunInfo,
-    costs,
-    delete,
-    find,
-    fork,
-    prune,
-    runs,
-    show,
-)
-from .sessions.recordings.replay import export
+`JsonAgent(..., journal="runs.db")` records every run; `agent.resume(run_id)` continues a stopped one.  The functions
+here list, show, branch and delete runs; their default file is `runs.db`.
 
-__all__ = [
-    "CostSum",
-    "FoundConversation",
-    "Journal",
-    "JournalError",
-    "JournaledRun",
-    "LeaseLost",
-    "RunInfo",
-    "costs",
-    "delete",
-    "export",
-    "find",
-    "fork",
-    "prune",
-    "runs",
-    "show",
-]
+A journal stores texts whole, secrets included, because a resumed run must make the calls that it was about to make.
+`show` and `agentkit runs` mask secrets, as recordings do.  The file grows linearly with the messages.
+"""
+
+from .core.lazy_names import lazy_names
+
+__all__, __getattr__, __dir__ = lazy_names(__name__)

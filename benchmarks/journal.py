@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import Any
 
 from agentkit import JsonAgent
-from agentkit.sessions.journal import Journal
+from agentkit.journal import Journal
 from agentkit.sessions.journal.connections import close_idle_stores
 from agentkit.testing import ScriptedModel
 

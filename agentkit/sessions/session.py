@@ -59,8 +59,8 @@ from ..policies.taint.hidden import Handles, describe_handle, show_waiting
 from ..policies.taint.origins import Origins
 from ..tools.results.result_text import render_result
 from ..views.frames import Frame, frames_of_stored_run
-from .journal import JournaledRun
 from .journal.maintenance import (
+    JournaledRun,
     Mark,
     closed_state,
     name_conversations,

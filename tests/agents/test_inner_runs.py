@@ -15,7 +15,7 @@ import pytest
 from agentkit import JsonAgent, Limits, Paused, RunError, Session, ask_question, tool
 from agentkit.engine.history import check_history
 from agentkit.events import RunEnded, RunFinished, SubRun, ToolFinished, encode_event
-from agentkit.sessions.journal import delete, runs, show
+from agentkit.journal import delete, runs, show
 from agentkit.testing import ScriptedModel, answer, call
 
 DONE: list[str] = []

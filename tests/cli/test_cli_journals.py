@@ -11,7 +11,7 @@ import pytest
 from terminal import Terminal
 
 from agentkit import JsonAgent, Memory, Session
-from agentkit.sessions.journal import runs
+from agentkit.journal import runs
 from agentkit.testing import ScriptedModel, answer, call
 
 ASKED = ("run", "Add 2 and 3", "--tools", "mytools.py:add", "--quiet", "--journal", "runs.db")

@@ -403,6 +403,7 @@ PUBLIC = [
     "agentkit",
     "agentkit.events",
     "agentkit.extend",
+    "agentkit.journal",
     "agentkit.policies",
     "agentkit.models",
     "agentkit.tools",

@@ -25,7 +25,7 @@ from agentkit.core.messages import assistant
 from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.engine.result import RunFinished
-from agentkit.sessions.journal import JournalError, RunInfo, runs
+from agentkit.journal import JournalError, RunInfo, runs
 from agentkit.testing import ScriptedModel
 
 QUERY = "Do it all"

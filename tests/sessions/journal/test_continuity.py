@@ -18,8 +18,8 @@ from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, Session, tool
 from agentkit.core.errors import LimitExceeded
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
+from agentkit.journal import Journal, JournalError, fork, runs
 from agentkit.policies.limits import Budget, Limits, Spent
-from agentkit.sessions.journal import Journal, JournalError, fork, runs
 from agentkit.sessions.journal.connections import MAX_IDLE_FILES, _idle, _open, close_idle_stores, opened_store
 from agentkit.sessions.journal.maintenance import find_problems
 from agentkit.sessions.journal.run_info import read_run_records, time_and_calls

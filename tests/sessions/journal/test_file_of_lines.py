@@ -12,8 +12,7 @@ from contextlib import closing
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Quota, Session
-from agentkit.journal import delete, runs, show
-from agentkit.sessions.journal import Journal, JournalError
+from agentkit.journal import Journal, JournalError, delete, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.lines import LinesStore
 from agentkit.sessions.journal.maintenance import find_problems, salvage

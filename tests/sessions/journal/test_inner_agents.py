@@ -17,7 +17,7 @@ from agentkit.core.errors import Paused
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.extend import FrameReader, RequestClosed, frames_of_journaled_run
-from agentkit.sessions.journal import delete, runs, show
+from agentkit.journal import delete, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.testing import ScriptedModel

@@ -12,7 +12,7 @@ from stores import patch_append
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.engine.history import check_history
-from agentkit.sessions.journal import runs
+from agentkit.journal import runs
 from agentkit.testing import ScriptedModel
 
 TURNS = st.lists(

@@ -27,7 +27,7 @@ with opened_store(sys.argv[1]) as store:
 """
 LEASE_ELSEWHERE = """
 import sys
-from agentkit.sessions.journal import JournalError
+from agentkit.journal import JournalError
 from agentkit.sessions.journal.connections import open_store
 for key in sys.argv[2:]:
     try:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentkit import JsonAgent, Session, ToolResult
-from agentkit.sessions.journal import fork, runs
+from agentkit.journal import fork, runs
 from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.execution.turn import ToolFinished
 

@@ -1,0 +1,15 @@
+from .sessions.journal.cost_sums import CostSum as CostSum
+from .sessions.journal.cost_sums import costs as costs
+from .sessions.journal.maintenance import JournaledRun as JournaledRun
+from .sessions.journal.maintenance import delete as delete
+from .sessions.journal.maintenance import find as find
+from .sessions.journal.maintenance import fork as fork
+from .sessions.journal.maintenance import prune as prune
+from .sessions.journal.maintenance import runs as runs
+from .sessions.journal.maintenance import show as show
+from .sessions.journal.run_info import RunInfo as RunInfo
+from .sessions.journal.search import FoundConversation as FoundConversation
+from .sessions.journal.store import Journal as Journal
+from .sessions.journal.store import JournalError as JournalError
+from .sessions.journal.store import LeaseLost as LeaseLost
+from .sessions.recordings.replay import export as export
