@@ -128,7 +128,9 @@ class EditorAgent:
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
         """Answer a prompt."""
-        conversation = self._find(session_id)
+        if session_id not in self._open:
+            raise RequestError(NOT_FOUND, f"no session {session_id!r:.80} is open: send session/new or session/load")
+        conversation = self._open[session_id]
         query = query_of_prompt(prompt)
         if query == CONTINUE_COMMAND and not conversation.interrupted and not is_open(conversation.session.messages):
             await self._client.session_update(session_id, acp.update_agent_message_text(NOTHING_NOTICE))
@@ -151,11 +153,6 @@ class EditorAgent:
     async def close(self) -> None:
         """Close the servers of all conversations."""
         await asyncio.gather(*(conversation.servers.close() for conversation in self._open.values()))
-
-    def _find(self, identity: str) -> EditorSession:
-        if identity not in self._open:
-            raise RequestError(NOT_FOUND, f"no session {identity!r:.80} is open: send session/new or session/load")
-        return self._open[identity]
 
     async def _show(self, identity: str, stored: StoredConversation) -> None:
         encoder = UpdateEncoder()
