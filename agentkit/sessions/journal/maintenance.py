@@ -440,15 +440,11 @@ def _edit(
                 raise JournalError(f"{where}: message {key} is a result. Edit it by the id of its call.")
             messages[place] = {**messages[place], "content": text}
             change = digest(place, encode_json(messages[place])) - kept.digests[place]
+            replies = [at for at in range(run.first, len(messages)) if messages[at]["role"] == "assistant"]
             for at, row in enumerate(steps):
-                if _asks_with(row, place, messages, run.first):
+                # a request that had the message
+                if not row.call and place > 0 and (row.step > len(replies) or place < replies[row.step - 1]):
                     steps[at] = replace(row, input=(row.input + change) % DIGEST_MODULUS)
-
-
-def _asks_with(row: Step, place: int, messages: Sequence[Message], first: int) -> bool:
-    """Whether a step is a request that had the message at a place."""
-    replies = [at for at in range(first, len(messages)) if messages[at]["role"] == "assistant"]
-    return not row.call and place > 0 and (row.step > len(replies) or place < replies[row.step - 1])
 
 
 def _session_state_after(run: RunRecords, step: int, last: Mapping[str, Any]) -> Mapping[str, Any]:
