@@ -675,8 +675,10 @@ class Threads:
         known = self._open.get((user, thread))
         if self.journal is None:
             return known or Thread(thread, draws=self._draws)
-        if known is not None and (not known.is_idle or await self._is_current(known)):
-            return known
+        if known is not None:
+            mark = known.mark
+            if not known.is_idle or (mark and await asyncio.to_thread(read_mark, mark.key, self.journal) == mark):
+                return known  # no other process has continued it
         found = await asyncio.to_thread(open_conversation, user, thread, self.journal, draws=self._draws)
         if (known := self._open.get((user, thread))) is None:
             return self._keep(user, found) if found.events else found
@@ -689,13 +691,6 @@ class Threads:
         if (known := self._open.get((user, thread))) is not None:
             await known.wait_until_released()
         return self._keep(user, await self.find(user, thread))
-
-    async def _is_current(self, conversation: Thread) -> bool:
-        """Return whether no other process has continued a conversation."""
-        mark = conversation.mark
-        if mark is None or self.journal is None:
-            return False
-        return await asyncio.to_thread(read_mark, mark.key, self.journal) == mark
 
     async def start(
         self, given: RunInput, user: str = "", session: Session | None = None, **how: Any
