@@ -12,7 +12,7 @@ from click.core import ParameterSource
 import agentkit
 
 from ..extend import mask
-from .output import FAILED, INTERRUPTED, print_note, print_text
+from .output import FAILED, INTERRUPTED, clean_output, print_note, print_text
 from .targets import AGENT, FILE, FOLDER, JOURNAL_HELP, JOURNAL_PLACE, choose_agent, load_targets
 
 _MODEL_HELP = "A model in the place of the agent's; several run side by side."
@@ -73,7 +73,8 @@ def eval_command(
         found = _load_agent(target)
         if before is not None:
             _check_baseline(baseline, before, options["models"] or [agentkit.evals.name_model(found)])
-        report = agentkit.evals.evaluate(found, cases, journal=journal, **options)
+        with clean_output():
+            report = agentkit.evals.evaluate(found, cases, journal=journal, **options)
     except KeyboardInterrupt:
         again = "" if journal is None else "; repeat the command to continue"
         print_note(f"\nagentkit: interrupted{again}")

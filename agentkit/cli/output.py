@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -223,8 +223,18 @@ def follow(agent: "agentkit.JsonAgent[Any]", query: Any, *draw: Callable[[Any], 
 
 
 @contextmanager
+def clean_output() -> Iterator[None]:
+    """Send what the user's code prints inside the block to standard error, unless standard output is a terminal.
+
+    A program that reads standard output expects the answer alone there.
+    """
+    with nullcontext() if sys.stdout.isatty() else redirect_stdout(sys.stderr):
+        yield
+
+
+@contextmanager
 def answered_input(read: Callable[[str], str]) -> Iterator[None]:
-    """Let `read`, which shows a prompt, take the place of `input` in tools inside the block.
+    """Let `read`, which shows a prompt, take the place of `input` in tools inside the block, with `clean_output`.
 
     `input` cannot be cancelled: its thread would keep the terminal after an interrupt, and Python aborts at its own end
     while a thread is in it.
@@ -243,7 +253,8 @@ def answered_input(read: Callable[[str], str]) -> Iterator[None]:
 
     builtins.input = ask
     try:
-        yield
+        with clean_output():
+            yield
     finally:
         builtins.input = own
         with lock:  # a question whose run was cancelled ends, and leaves the terminal

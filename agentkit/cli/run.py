@@ -21,6 +21,7 @@ from .agents import SESSION, agent_options, build_agent, command_to_resume, load
 from .output import (
     INTERRUPTED,
     answered_input,
+    clean_output,
     dump_json,
     exit_code,
     follow,
@@ -136,11 +137,12 @@ class FramePrinter(SilentPrinter):
     def __init__(self) -> None:
         self._began = time.perf_counter()
         self._is_closed = False
+        self._file = sys.stdout  # what tools print goes elsewhere
 
     def draw(self, frame: Any) -> None:
         """Print a frame."""
         self._is_closed = self._is_closed or (isinstance(frame, agentkit.extend.RunClosed) and not frame.agent)
-        click.echo(dump_json(agentkit.extend.encode_frame(frame, time.perf_counter() - self._began)))
+        click.echo(dump_json(agentkit.extend.encode_frame(frame, time.perf_counter() - self._began)), self._file)
 
     def fail(self, error: BaseException, usage: "agentkit.Usage") -> None:
         """Print the end of a run that did not begin, or that a listener has not seen."""
@@ -155,17 +157,18 @@ class EventPrinter(SilentPrinter):
 
     def __init__(self) -> None:
         self._encoder = agentkit.events.EventEncoder()
+        self._file = sys.stdout
 
     def listen(self, event: Any) -> None:
         """Print the objects of an event; the end of a run was none."""
         if not isinstance(event, agentkit.events.RunEnded):
             for entry in self._encoder.encode(event):
-                click.echo(dump_json(entry))
+                click.echo(dump_json(entry), self._file)
 
     def fail(self, error: BaseException, usage: "agentkit.Usage") -> None:
         """Print the error."""
         failure = {"type": type(error).__name__, "message": format_error(error)}
-        click.echo(dump_json({"event": "RunFailed", **failure, "usage": usage.as_dict()}))
+        click.echo(dump_json({"event": "RunFailed", **failure, "usage": usage.as_dict()}), self._file)
 
 
 def _exit_failed(error: BaseException, session: "agentkit.Session", file: Path | None, *, as_json: bool) -> None:
@@ -230,7 +233,7 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
     started = time.monotonic()
     try:
         answers = agent.imap(wanted, concurrency=concurrency)
-        with agentkit.extend.opened_toolsets(agent.toolsets), bar, closing(answers) as arriving:
+        with agentkit.extend.opened_toolsets(agent.toolsets), bar, clean_output(), closing(answers) as arriving:
             for place, outcome in arriving:
                 failed += isinstance(outcome, Exception)
                 done += 1

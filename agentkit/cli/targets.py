@@ -32,7 +32,7 @@ from ..extend import (
     write_atomically,
 )
 from . import PYPROJECT
-from .output import usage_errors
+from .output import clean_output, usage_errors
 
 
 def require_trust(file: Path, targets: Sequence[str], ask: Callable[[str], str] = ask_terminal) -> None:
@@ -269,7 +269,8 @@ def _load_target(target: str) -> list[Any]:
     if place.endswith(".py") and not Path(place).is_file():
         raise click.UsageError(f"{target}: no such file: {place}")
     try:
-        module = import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+        with clean_output():
+            module = import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     except (Exception, SystemExit) as error:  # a script that ends itself
         raise click.UsageError(f"{target}: cannot be imported: {_describe_failure(error)}") from error
     if name:

@@ -163,8 +163,8 @@ def test_an_interrupted_command_says_how_to_continue(evaluate, folder):
         + """
 def wait_for_it(case):
     def reply(request):
-        print("waiting", flush=True)
-        import time
+        import sys, time
+        print("waiting", file=sys.__stdout__, flush=True)
         time.sleep(60)
     return JsonAgent(price_of, model=ScriptedModel(reply))
 """

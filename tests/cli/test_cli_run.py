@@ -44,6 +44,19 @@ def test_json_is_the_whole_result(run):
     assert data["usage"]["requests"] == data["steps"] == 2
 
 
+def test_what_a_tool_and_its_file_print_is_not_part_of_the_answer(run, tmp_path):
+    lines = ["print('loaded')", "def add(a: int, b: int) -> int:", "    'Add two numbers.'", "    print('adding')"]
+    (tmp_path / "loud.py").write_text("\n".join([*lines, "    return a + b", ""]))
+    queries = tmp_path / "queries.txt"
+    queries.write_text("Add 2 and 3\n")
+    for words in (["run", "Add 2 and 3", "--json"], ["run", "Add 2 and 3", "--jsonl"], ["map", str(queries)]):
+        result = run(*words, "--tools", str(tmp_path / "loud.py"))
+        assert "adding" in result.stderr
+        entries = [json.loads(line) for line in result.stdout.splitlines()] if "--json" not in words else []
+        assert (entries or [json.loads(result.stdout)])[-1]["answer"] == "5"
+    assert run("run", "Add 2 and 3", "--tools", str(tmp_path / "loud.py")).stdout == "5\n"
+
+
 def test_without_tools_the_bundled_ones_are_used(run):
     result = run("run", "Calculate 6 * 7")
     assert result.exit_code == 0
