@@ -232,7 +232,7 @@ def load_described(targets: Sequence[str]) -> list[Any]:
     """Return the functions and tools that the targets name; raise `click.UsageError` for one without a docstring."""
     found = load_targets(targets)
     for entry in found:
-        if isfunction(entry) and not (entry.__doc__ or "").strip():
+        if isfunction(entry) and "<locals>" not in entry.__qualname__ and not (entry.__doc__ or "").strip():
             raise click.UsageError(
                 f"the tool {entry.__name__!r} has no description, which a model needs to choose it. Write a docstring "
                 f"under `def {entry.__name__}(...)`. If it is no tool, rename it _{entry.__name__}, list the tools of "

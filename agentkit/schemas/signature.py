@@ -218,8 +218,11 @@ def check_name(name: str, remedy: str = "@tool(name={!r})", prefix: str = "") ->
     """Check that every provider accepts the tool name `prefix` + `name`.
 
     Raises:
-        DefinitionError: A provider would refuse the name; the message suggests a valid one, in the template `remedy`.
+        DefinitionError: It is no text, or a provider would refuse it; the message suggests a valid one, in the template
+            `remedy`.
     """
+    if not isinstance(name, str):
+        raise DefinitionError(f"the name of a tool must be a text, got {name!r:.80}. Write {remedy.format('add')}.")
     if (whole := prefix + name) != to_portable_name(whole):
         text = re.sub(r"[^A-Za-z0-9_-]+", "_", whole).strip("_-")[:64]
         better = text if text == to_portable_name(text) else f"tool_{text}"[:64]

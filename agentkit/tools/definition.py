@@ -4,6 +4,7 @@ Objects that cannot be a tool are refused.
 """
 
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -171,7 +172,9 @@ def check_can_be_tool(entry: Any) -> None:
         remedy = "Pass functions, in a list. For a JSON Schema: JsonTool.from_schema(name=, description=, ...)."
     elif isinstance(function, str | int | float | None):
         remedy = "Pass the function itself."
-        if isinstance(function, str) and not function.isidentifier():
+        if isinstance(function, str) and re.fullmatch(r"offline|[\w.-]+/\S+", function):
+            remedy = f"Pass functions. For a model: model={function!r}."
+        elif isinstance(function, str) and not function.isidentifier():
             remedy = "Pass functions. What the agent is for: description=..."
     elif inspect.iscoroutine(function) or inspect.isasyncgen(function):
         remedy = f"Pass the function itself: {function.__name__}, not {function.__name__}(...)."
@@ -194,6 +197,19 @@ def check_is_bound(function: Any) -> None:
             f"{holder}.{name}: a method needs its object. Pass {holder}(...).{name}, or all methods of an object: "
             f"ToolRegistry.from_object({holder}(...))."
         )
+
+
+def explain_wrapper(function: Any) -> str:
+    """Return what to write where `function` comes from a decorator without `functools.wraps`, else ""."""
+    if not inspect.isfunction(function) or "<locals>" not in function.__qualname__:
+        return ""
+    kinds = [parameter.kind for parameter in plain_signature(function).parameters.values()]
+    if kinds != [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
+        return ""
+    return (
+        f"If a decorator returned it, write @functools.wraps(function) above `def {function.__name__}`: then the tool "
+        "has the name, the docstring and the parameters of your function. Else write a docstring."
+    )
 
 
 def _instantiate(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:

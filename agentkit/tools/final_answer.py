@@ -49,10 +49,15 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
     except Exception as error:  # pydantic raises various exceptions for objects that are not types
         cause = error.__cause__ if isinstance(error, DefinitionError) else error
         reason = describe_type_error(cause) if isinstance(cause, Exception) else ""
-        raise DefinitionError(
-            f"answer={describe_type(answer)}: a model cannot write this type{f' ({reason})' if reason else ''}. Use a "
-            "type that pydantic can validate from JSON: a number, a string, a list, a dataclass, a pydantic model."
-        ) from error
+        if isinstance(answer, list):
+            remedy = f"For a list of answers: list[{', '.join(map(describe_type, answer)) or 'str'}]."
+        elif is_arguments_model(type(answer)):
+            remedy = f"It is an object. Pass its class: answer={type(answer).__name__}."
+        else:
+            kinds = "a number, a string, a list, a dataclass, a pydantic model"
+            remedy = f"Use a type that pydantic can validate from JSON: {kinds}."
+        what = f"a model cannot write this type{f' ({reason})' if reason else ''}"
+        raise DefinitionError(f"answer={describe_type(answer)}: {what}. {remedy}") from error
 
 
 def takes_text(tool: JsonTool[..., Any]) -> bool:

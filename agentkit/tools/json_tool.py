@@ -35,7 +35,7 @@ from ..schemas.signature import check_description, check_name, iter_wrapped, nam
 from ..schemas.walk import JsonSchema
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
-from .definition import Definition, ToolExecutor, define
+from .definition import Definition, ToolExecutor, define, explain_wrapper
 from .isolation.process import check_isolable, run_isolated
 from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, label_results, read_declared_settings
 
@@ -136,7 +136,7 @@ class JsonTool(Generic[P, R]):
     def _set_up(self, definition: Definition, source: Callable[..., Any], settings: ToolSettings) -> None:
         """Set the attributes; settings that are not given, and the lock, come from the function or tool `source`."""
         check_name(definition.name)
-        check_description(definition.name, definition.description)
+        check_description(definition.name, definition.description, explain_wrapper(definition.function))
         self._definition = definition
         self.function: Callable[..., R] = definition.function
         self.name = definition.name

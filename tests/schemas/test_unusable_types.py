@@ -314,11 +314,17 @@ def test_arguments_that_are_a_text_are_not_an_object():
     assert "cut off" in JsonTool(add).bind('"{\\"a\\": 1"').ready.message
 
 
+class Offer(BaseModel):
+    item: str = "tea"
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
         (Missing, "answer=Missing: a model cannot write this type"),
         (list[Missing], r"answer=list\[.*Missing\]: a model cannot write this type"),
+        ([Offer], r"For a list of answers: list\[Offer\]"),
+        (Offer(), r"answer=.*It is an object\. Pass its class: answer=Offer"),
         ({"item": str}, "answer: a mapping is not a type: .* Use a TypedDict"),
     ],
 )

@@ -273,6 +273,8 @@ def test_a_class_an_instance_and_a_dict_are_refused_with_the_remedy(take):
         take({"price": Shop().price})
     with pytest.raises(DefinitionError, match=r"got str: 'Sell\.'\. .*What the agent is for: description="):
         take("Sell.")
+    with pytest.raises(DefinitionError, match=r"got str: 'openai/gpt-4o'\. .*For a model: model='openai/gpt-4o'"):
+        take("openai/gpt-4o")
 
 
 def test_a_misspelled_keyword_names_the_right_one():

@@ -115,6 +115,29 @@ def test_a_tool_without_description_is_refused_and_shown_what_to_write():
             return a
 
 
+def test_a_decorated_function_without_wraps_is_refused_and_shown_what_to_write():
+    def logged(function):
+        def wrapper(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @logged
+    def double(a: int) -> int:
+        """Double a number."""
+        return a * 2
+
+    with pytest.raises(
+        DefinitionError, match=r"'wrapper' has no description.*write @functools\.wraps\(function\) above"
+    ):
+        JsonTool(double)
+
+
+def test_a_name_that_is_no_text_is_refused():
+    with pytest.raises(DefinitionError, match=r"must be a text, got 3\. Write @tool\(name='add'\)"):
+        JsonTool(int.bit_length, name=3)
+
+
 def test_a_lambda_needs_a_name():
     with pytest.raises(DefinitionError, match="a lambda has no name"):
         JsonTool(lambda a: a, description="Gives back.")
