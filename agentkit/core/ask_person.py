@@ -148,8 +148,16 @@ def _fields_of(schema: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], 
         others = [one for one in choices if isinstance(one, Mapping) and one != {"type": "null"}]
         may_be_null = len(others) == 1 and {"type": "null"} in choices
         if may_be_null:
-            kept = {key: value for key, value in field.items() if (key, value) != ("default", None) and key != "anyOf"}
-            field = {**kept, **others[0]}
+            del field["anyOf"]
+            field |= others[0]
+        kinds = field.get("type")
+        if isinstance(kinds, list) and len(kinds) == 2 and "null" in kinds:  # ["string", "null"]
+            may_be_null = True
+            field["type"] = next(kind for kind in kinds if kind != "null")
+            if isinstance(values := field.get("enum"), list):
+                field["enum"] = [value for value in values if value is not None]
+        if may_be_null and field.get("default", 0) is None:
+            del field["default"]
         defined = schema.get("$defs", {}).get(field.get("$ref", "").removeprefix("#/$defs/"))
         if defined is not None:
             del field["$ref"]
@@ -177,21 +185,24 @@ def _json_field(field: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str
 def read_value(question: Question, ask: Callable[[str], str], problem: str = "") -> Any:
     """Ask a question with `ask`, which shows a prompt and returns a line; return the value, not yet validated.
 
-    An object of simple properties is asked for property by property.
+    An object of simple properties is asked for property by property; one that may be null may be left empty.
     """
     lead = f"\n{question.text}" + (f"\n{problem}" if problem else "")
-    properties = question.schema.get("properties", {})
-    if not is_form(question.schema) or not all(map(_is_simple, properties.values())):
+    fields = _fields_of(question.schema)
+    if not is_form(question.schema) or not all(_is_simple(field) for field, _ in fields.values()):
         return read_entry(question.schema, ask(f"{lead}\n{describe_answer_type(question.schema)}: "))
     values = {}
     required = question.schema.get("required", ())
-    for name, schema in properties.items():
-        note = schema.get("description") or schema.get("title") or ""
-        optional = "" if name in required else " (may be left empty)"
-        entry = ask(f"{lead}\n{name}{f' - {note}' if note else ''}, {describe_answer_type(schema)}{optional}: ")
+    for name, (field, may_be_null) in fields.items():
+        note = field.get("description") or field.get("title") or ""
+        is_needed = name in required and not may_be_null
+        optional = "" if is_needed else " (may be left empty)"
+        entry = ask(f"{lead}\n{name}{f' - {note}' if note else ''}, {describe_answer_type(field)}{optional}: ")
         lead = ""
-        if entry or name in required:
-            values[name] = read_entry(schema, entry)
+        if entry or is_needed:
+            values[name] = read_entry(field, entry)
+        elif name in required:
+            values[name] = None
     return values
 
 

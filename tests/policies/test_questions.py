@@ -11,7 +11,7 @@ from one_policy import Turns, drive_here
 from stacked_runs import flow_of
 
 from agentkit import InputRequired, JsonAgent, Limits, Paused, Question, RunError, ask_question, tool
-from agentkit.core.ask_person import Person, to_form
+from agentkit.core.ask_person import Person, read_form, to_form
 from agentkit.core.flow import apply_policies
 from agentkit.core.messages import ToolCall, pending_calls, user
 from agentkit.core.pending import Pending
@@ -50,6 +50,33 @@ def test_a_value_that_a_form_can_hold_is_a_field_with_its_choices_and_texts(fiel
     for given, needed in ((optional, []), (referred, ["value"])):
         form = to_form({**plain, "properties": {"value": given}, "$defs": {"Value": field}})
         assert form == {"type": "object", "properties": {"value": {**field, "title": "Value"}}, "required": needed}
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": ["string", "null"], "enum": ["a", "b", None], "default": None},
+        {"anyOf": [{"enum": ["a", "b"], "type": "string"}, {"type": "null"}], "default": None},
+    ],
+)
+def test_a_field_that_may_be_null_is_one_that_may_be_left_empty(field):
+    schema = {
+        "type": "object",
+        "properties": {"size": field, "count": {"type": "integer"}},
+        "required": ["size", "count"],
+    }
+    form = {"size": {"type": "string", "enum": ["a", "b"]}, "count": {"type": "integer"}}
+    assert to_form(schema) == {"type": "object", "properties": form, "required": ["count"]}
+    assert read_form(schema, {"count": 2}) == {"size": None, "count": 2}
+    shown = []
+
+    def ask(*entries):
+        waiting = iter(entries)
+        return Person(lambda prompt: (shown.append(prompt), next(waiting))[1]).answer(Question("Which?", schema, "q"))
+
+    assert ask("", "2") == {"size": None, "count": 2}
+    assert ask("b", "2") == {"size": "b", "count": 2}
+    assert shown[:2] == ["\nWhich?\nsize, one of a, b (may be left empty): ", "\ncount, a whole number: "]
 
 
 class Asking(Turns):
