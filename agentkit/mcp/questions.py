@@ -50,6 +50,7 @@ MAX_SAMPLED_TOKENS = 4_096
 SAMPLING = Limits(tokens=20_000)
 """The budget of a call in which the server may ask the run's model."""
 NO_SAMPLING = "this call has no model that the server could ask"
+_OF_TOOLS = (types.ToolUseContent, types.ToolResultContent)
 
 Ask: TypeAlias = Callable[[types.ElicitRequestParams], Coroutine[Any, Any, types.ElicitResult | str]]
 """Answers a question in the middle of a call; a text is the reason why it has no answer."""
@@ -251,7 +252,8 @@ def make_sample(server: str, run: RunContext[Any] | None, limits: Limits | None)
     model = run.model
 
     async def sample(params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
-        if params.tools or not params.messages:
+        blocks = [block for message in params.messages for block in message.content_as_list]
+        if params.tools or not blocks or any(isinstance(block, _OF_TOOLS) for block in blocks):
             raise ToolError("expected messages without tools: the client offers no others")
         last = params.messages[-1]
         messages = [to_chat(message.role, message.content_as_list) for message in params.messages]

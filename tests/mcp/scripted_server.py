@@ -373,10 +373,12 @@ class Asks(Scripted):
 class Samples(Scripted):
     """The handshake era: asks the client's model, or for its folders, in the middle of a call."""
 
-    tools = [tool("think", {"times": {"type": "integer"}}), tool("look")]
+    tools = [tool("think", {"times": {"type": "integer"}, "uses_tools": {"type": "boolean"}}), tool("look")]
 
     def call(self, name, arguments, request):
         content = {"type": "text", "text": "How deep?"}
+        if arguments.get("uses_tools"):
+            content = {"type": "tool_result", "toolUseId": "1", "content": [content]}
         params = {"messages": [{"role": "user", "content": content}], "systemPrompt": "Be brief.", "maxTokens": 9}
         method = "sampling/createMessage" if name == "think" else "roots/list"
         found = []

@@ -102,6 +102,12 @@ def test_a_server_that_refuses_its_state_with_a_reply_of_the_model_gets_the_call
     assert contents(world.run(JsonAgent(scripted(kind, sampling=True), model=model), "q")) == [text]
 
 
+def test_a_server_that_asks_with_results_of_tools_reads_what_is_expected(world):
+    model = ScriptedModel(call("think", uses_tools=True), ANSWER)
+    result = world.run(JsonAgent(scripted("Samples", sampling=True), model=model), "q")
+    assert contents(result) == ['["expected messages without tools: the client offers no others"]']
+
+
 def test_requests_of_a_server_have_a_budget_in_each_call(world):
     model = ScriptedModel(call("think", times=2), SAMPLED, call("think"), SAMPLED, ANSWER)
     result = world.run(JsonAgent(scripted("Samples", sampling=Limits(tokens=5)), model=model), "q")
