@@ -132,10 +132,15 @@ def _build_message(entry: Any, place: int, tools: Mapping[str, Any]) -> Message:
     if unknown := entry.keys() - _KEYS:
         hint = "ModelServer plays faults of a provider; an exception is a failed request here."
         raise TypeError(f"a scripted reply has no key {min(unknown)!r}. Its keys are: {', '.join(_KEYS)}. {hint}")
-    calls = [
-        ToolCall(call.get("id", f"call_{place + 1}_{number}"), call["name"], _write_arguments(call, tools))
-        for number, call in enumerate(entry.get("tool_calls") or (), 1)
-    ]
+    calls = []
+    for number, given in enumerate(entry.get("tool_calls") or (), 1):
+        if not isinstance(given, Mapping) or "name" not in given:
+            what = 'a scripted call is {"name": ..., "arguments": {...}}'
+            raise TypeError(
+                f'{what}, got {given!r:.80}. agentkit.testing.call("name", key=value) writes a reply with one.'
+            )
+        identity = given.get("id", f"call_{place + 1}_{number}")
+        calls.append(ToolCall(identity, given["name"], _write_arguments(given, tools)))
     return assistant(entry.get("content"), calls)
 
 

@@ -89,6 +89,9 @@ def test_a_stream_comes_in_pieces():
 def test_a_wrong_entry_is_a_clear_error():
     with pytest.raises(TypeError, match="a scripted reply must be"):
         played(ScriptedModel([7]))
+    given = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    with pytest.raises(TypeError, match=r'a scripted call is \{"name": .*got \{.*testing\.call\('):
+        played(ScriptedModel({"tool_calls": [given]}))
 
 
 def test_replies_are_written_as_calls_and_answers(world):
