@@ -166,7 +166,11 @@ def make_request(agent: Agent, how: RunOptions, *, stream: bool = False) -> RunR
     session = how.get("session") or (agent.session if agent.spec.memory else Session())
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
+        hint = " Session(messages) makes one." if isinstance(session, list) else hint
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
+    record = how.get("record")
+    if record is not None and not isinstance(record, str | os.PathLike):
+        raise DefinitionError(f"record must be the path of a file, got {record!r:.80}")
     is_dry = how.get("dry_run", False)
     if not isinstance(is_dry, bool):
         raise DefinitionError(f"dry_run must be True or False, got {is_dry!r:.80}")

@@ -590,10 +590,17 @@ class TestQueriesAndSessions:
         assert world.run(agent, None, session=Session([{"role": "user", "content": parts}])).answer == "5"
 
     def test_the_name_of_a_file_is_not_a_session(self, world):
+        agent = JsonAgent(add, model=ScriptedModel())
         with pytest.raises(
             RunError, match=r"session must be a Session, got 'ada\.json'\. Session\.load\('ada\.json'\)"
         ):
-            world.run(JsonAgent(add, model=ScriptedModel()), "x", session="ada.json")
+            world.run(agent, "x", session="ada.json")
+        with pytest.raises(
+            RunError, match=r"session must be a Session, got \[\{.*\]\. Session\(messages\) makes one\."
+        ):
+            world.run(agent, "q", session=[{"role": "user", "content": "x"}])
+        with pytest.raises(DefinitionError, match="record must be the path of a file, got 3"):
+            world.run(agent, "q", record=3)
 
     def test_queries_that_are_not_a_list_are_refused(self):
         with pytest.raises(RunError, match="queries must be a list of texts, got int 42"):
