@@ -91,7 +91,8 @@ def resolve_telemetry(telemetry: Telemetry) -> Instrument | Literal[False] | Non
     if telemetry is True:
         instrument: Instrument = open_door("telemetry")()
         return instrument
-    if telemetry is not None and telemetry is not False and not hasattr(telemetry, "observe"):
+    is_object = hasattr(telemetry, "observe") and not isinstance(telemetry, type)
+    if telemetry is not None and telemetry is not False and not is_object:
         wanted = "True, False or an object with a method `observe` (agentkit.telemetry.Telemetry(...))"
         raise DefinitionError(f"telemetry must be {wanted}, got {telemetry!r:.80}")
     return telemetry

@@ -72,7 +72,10 @@ class ContentPart:
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str = "") -> Self:
         """Take the content of a file; raise `DefinitionError` if it has another type."""
-        return cls(bytes(data), cls._detect(bytes(data), f"{cls.__name__}.from_bytes"), name=name)
+        what = f"{cls.__name__}.from_bytes"
+        if isinstance(data, str):
+            raise DefinitionError(f"{what}: expected bytes, got str. For base64: base64.b64decode(text).")
+        return cls(bytes(data), cls._detect(bytes(data), what), name=name)
 
     @classmethod
     def _detect(cls, data: Any, what: str) -> str:

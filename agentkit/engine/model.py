@@ -209,8 +209,10 @@ class AskModel:
                 for piece in pieces:
                     if isinstance(piece, Reply):
                         reply = piece
-                    else:
+                    elif isinstance(piece, Event):
                         yield piece
+                    else:
+                        raise _explain_piece(self.model, piece)
         except AgentkitError:
             raise
         except Exception as error:
@@ -226,14 +228,18 @@ class AskModel:
         try:
             seconds = self.request.timeout
             end = None if seconds is None else asyncio.get_running_loop().time() + seconds
+            if not hasattr(self.model, "aask"):
+                raise DefinitionError(f"the model {self.model.name!r} has no method aask, which async runs need")
             asked = self.model.aask(self.request)
             _check_pieces(asked, AsyncIterator, f"{self.model.name}.aask")
             async with aclosing(asked) as pieces:
                 while (piece := await _next(pieces, end)) is not None:
                     if isinstance(piece, Reply):
                         reply = piece
-                    else:
+                    elif isinstance(piece, Event):
                         yield piece
+                    else:
+                        raise _explain_piece(self.model, piece)
         except AgentkitError:
             raise
         except Exception as error:
@@ -276,7 +282,17 @@ def _check_pieces(pieces: object, kind: type, method: str) -> None:
 def _require_reply(reply: Reply | None, model: Model) -> Reply:
     if reply is None:
         raise ModelError(f"model {model.name!r}: its backend ended without a reply. It must yield a Reply, last.")
+    if not isinstance(reply.message, Mapping):
+        raise _explain_piece(model, reply.message)
     return reply
+
+
+def _explain_piece(model: Model, piece: object) -> DefinitionError:
+    """Return the error for what a backend yields in the place of a delta or a reply."""
+    return DefinitionError(
+        f"the model {model.name!r} must yield deltas and last a Reply, it yielded {piece!r:.80}. For a text: "
+        'yield Reply(assistant("..."))'
+    )
 
 
 def _to_model_error(model: Model, error: Exception) -> ModelError:

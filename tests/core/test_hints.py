@@ -227,6 +227,30 @@ class TestFunctionsOfSettings:
         with pytest.raises(DefinitionError, match=r"mine\.a?ask must be a generator function.* yield Reply\(message\)"):
             world.run(JsonAgent(add, model=Returns()), "What is 2 + 3?")
 
+    @pytest.mark.parametrize("piece", ["x", {"role": "assistant", "content": "x"}, Reply("x")])
+    def test_a_backend_that_yields_no_reply(self, world, piece):
+        class Yields:
+            name = "mine"
+
+            def ask(self, request):
+                yield piece
+
+            async def aask(self, request):
+                yield piece
+
+        with pytest.raises(DefinitionError, match=r"'mine' must yield deltas and last a Reply, it yielded .*'x'"):
+            world.run(JsonAgent(add, model=Yields()), "What is 2 + 3?")
+
+    def test_a_backend_without_an_async_method(self):
+        class Blocks:
+            name = "mine"
+
+            def ask(self, request):
+                yield Reply({"role": "assistant", "content": "x"})
+
+        with pytest.raises(DefinitionError, match="the model 'mine' has no method aask, which async runs need"):
+            asyncio.run(JsonAgent(add, model=Blocks()).arun("What is 2 + 3?"))
+
 
 class TestRunsWithoutPlace:
     agent = JsonAgent(add, model="offline")

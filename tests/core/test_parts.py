@@ -45,6 +45,10 @@ def test_an_address_is_left_to_the_provider():
     [
         (lambda: Image.from_bytes(PDF), "expected PNG, JPEG, GIF or WebP, got application/pdf. Use Document."),
         (lambda: Document.from_bytes(WAV), "expected PDF, got audio/wav. Use Audio."),
+        (
+            lambda: Image.from_bytes("aGk="),
+            "Image.from_bytes: expected bytes, got str. For base64: base64.b64decode(text)",
+        ),
         (lambda: Audio.from_bytes(b"text"), "expected WAV or MP3, got 4 bytes of another type."),
         (lambda: Image(PDF), "Image: expected PNG, JPEG, GIF or WebP, got application/pdf. Use Document."),
         (lambda: Document(b"text"), "Document: expected PDF, got 4 bytes of another type."),
@@ -58,6 +62,7 @@ def test_an_address_is_left_to_the_provider():
     ids=[
         "pdf as image",
         "sound as document",
+        "base64 as image",
         "text as sound",
         "pdf made an image",
         "text made a document",

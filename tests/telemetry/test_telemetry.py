@@ -526,6 +526,8 @@ def test_the_environment_turns_it_on(monkeypatch):
 
 
 def test_a_wrong_value_is_refused():
+    with pytest.raises(DefinitionError, match=r"telemetry must be .* got <class .*Telemetry'>"):
+        JsonAgent(add, telemetry=Telemetry)
     with pytest.raises(DefinitionError, match=r"telemetry must be True, False or an object .* got 'otel'"):
         JsonAgent(add, telemetry="otel")
 
