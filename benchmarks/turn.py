@@ -9,6 +9,7 @@ with valgrind instead, which a busy machine does not disturb.
 """
 
 import argparse
+import gc
 import os
 import re
 import subprocess
@@ -39,6 +40,7 @@ def measure(rounds: int = ROUNDS) -> float:
         return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
     times = []
+    gc.disable()  # a full collection costs as much as some turns, and begins at any of them
     for _ in range(rounds):
         replies = [*(call("add", a=turn, b=2) for turn in range(TURNS)), call("final_answer", text="done")]
         agent = JsonAgent(add, model=ScriptedModel(replies), max_steps=TURNS + 2)

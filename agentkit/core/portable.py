@@ -168,7 +168,7 @@ def copy_value(value: Any) -> Any:
 def to_canonical_text(arguments: str) -> str:
     """Return the arguments of a call in one layout, with sorted keys; text that is not JSON is returned unchanged."""
     try:
-        return json.dumps(json.loads(arguments), sort_keys=True)
+        return _CANONICAL.encode(json.loads(arguments))
     except (ValueError, RecursionError):
         return arguments
 
@@ -206,6 +206,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True)
 _STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
