@@ -1,4 +1,4 @@
-"""`python -m agentkit.cli`, where the script `agentkit` is not on the path."""
+"""`python -m agentkit.cli`, the former spelling of `python -m agentkit`."""
 
 from . import main
 

@@ -92,6 +92,7 @@ AGENT = click.option(
     help="An agent of yours, module:agent or file.py:agent; file.py:agent may also be the first argument.",
 )
 _TWO_AGENTS = "{}: --agent names an agent as well. Leave one of them out."
+_QUOTE_IT = "If it is a word of the question, put the question in quotes."
 
 
 def choose_agent(target: str | None, agent: str | None) -> str | None:
@@ -125,10 +126,9 @@ class AgentCommand(click.Command):
             args = [*args[:place], "--agent", *args[place:]]
         elif self.takes_text and self._names_agent_last(args, place):
             word = args[-1]
-            ctx.fail(
-                f"{word}: the agent is the first argument: {ctx.command_path} {word} ... "
-                "If it is a word of the question, put the question in quotes."
-            )
+            ctx.fail(f"{word}: the agent is the first argument: {ctx.command_path} {word} ... {_QUOTE_IT}")
+        elif self.takes_text and self._names_file_first(args, place):
+            ctx.fail(f"{_explain_file(ctx, args[place])}. {_QUOTE_IT}")
         ctx.allow_extra_args = True  # they are refused here
         if (rest := super().parse_args(ctx, args)) and not ctx.resilient_parsing:
             ctx.fail(self._describe_extra(ctx, rest))
@@ -141,10 +141,7 @@ class AgentCommand(click.Command):
             if self._is_agent(word):
                 return f"{word}: the agent is the first argument: {ctx.command_path} {word} ..."
             if word.endswith(".py"):
-                return (
-                    f"{word}: name an agent of the file as the first argument, {ctx.command_path} {word}:AGENT ..., "
-                    f"or its tools with --tools {word}"
-                )
+                return _explain_file(ctx, word)
         return f"Got unexpected extra argument{'s' if len(rest) > 1 else ''} ({' '.join(rest)})"
 
     def _is_agent(self, word: str) -> bool:
@@ -155,9 +152,13 @@ class AgentCommand(click.Command):
 
     def _names_agent_last(self, args: Sequence[str], place: int) -> bool:
         """Whether the last word behind `place` is an agent of a file that exists, and no option names other tools."""
-        last = args[-1] if place < len(args) - 1 else ""
-        named = {"--", "--tools", "--agent", "--mcp"} & {word.partition("=")[0] for word in args}
-        return not named and len(last.split()) == 1 and self._is_agent(last) and Path(last.rpartition(":")[0]).is_file()
+        last = args[-1] if place < len(args) - 1 and not _names_tools(args) else ""
+        return len(last.split()) == 1 and self._is_agent(last) and Path(last.rpartition(":")[0]).is_file()
+
+    def _names_file_first(self, args: Sequence[str], place: int) -> bool:
+        """Whether the words of a person begin with a file of Python that exists, and no option names other tools."""
+        first = args[place] if place < len(args) and not _names_tools(args) else ""
+        return first.endswith(".py") and Path(first).is_file()
 
     def _find_argument(self, args: Sequence[str]) -> int:
         """Return the place of the first argument that is neither an option nor the value of one."""
@@ -167,6 +168,18 @@ class AgentCommand(click.Command):
         while place < len(args) and args[place].startswith("-") and args[place] not in ("-", "--"):
             place += 2 if args[place] in with_value else 1
         return place
+
+
+def _names_tools(args: Sequence[str]) -> bool:
+    return not {"--", "--tools", "--agent", "--mcp"}.isdisjoint(word.partition("=")[0] for word in args)
+
+
+def _explain_file(ctx: click.Context, word: str) -> str:
+    """Return the error text for a file of Python in the place of an agent."""
+    return (
+        f"{word}: name an agent of the file as the first argument, {ctx.command_path} {word}:AGENT ..., "
+        f"or its tools with --tools {word}"
+    )
 
 
 FILE = click.Path(dir_okay=False, path_type=Path)

@@ -72,6 +72,16 @@ def test_an_agent_behind_the_question_is_refused_and_one_in_it_is_not(run, mine)
     assert run("run", mine, "Read", mine).stdout == f"You wrote: Read {mine}\n"
 
 
+def test_a_file_of_python_before_the_question_is_refused_and_one_in_it_is_not(run, mine):
+    for words in (["mytools.py", "What is 2 plus 3?"], ["mytools.py"]):
+        result = run("run", *words)
+        assert result.exit_code == 2
+        assert "mytools.py: name an agent of the file as the first argument, main run" in result.output
+        assert "or its tools with --tools mytools.py. If it is a word" in result.output
+    for words in (["Read mytools.py"], ["--", "mytools.py"], ["Read", "mytools.py"], ["gone.py", "is", "gone"]):
+        assert run("run", "--model", "offline", *words).exit_code == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -180,3 +180,9 @@ def test_an_option_that_would_have_no_effect_is_refused(run, words, message):
     done = run(*words.split())
     assert (done.exit_code, message in done.output) == (2, True), done.output
     assert not Path("runs.db").exists()
+
+
+def test_the_package_is_run_as_a_module(folder):
+    for words, text in (("--version",), "agentkit"), (("run", "--help"), "Usage: python -m agentkit run"):
+        done = subprocess.run([sys.executable, "-m", "agentkit", *words], capture_output=True, text=True, check=True)
+        assert text in done.stdout

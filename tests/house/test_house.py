@@ -41,7 +41,7 @@ FLOORS = [
 DOORS = set(FLOORS[-2])
 """Optional integrations: each has a third-party library of its own, an extra, and is imported lazily."""
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
-FACE = {"__init__", "events", "extend", "http", "journal", "secrets", "pytest_plugin"}
+FACE = {"__init__", "__main__", "events", "extend", "http", "journal", "secrets", "pytest_plugin"}
 """The modules beside the rooms: they hand names on, and no room imports them."""
 NAMES_ALONE = DOORS | {"cli", "evals"}
 OPEN_TO_DOORS = {"events", "extend", "evals", *agentkit.__all__}

@@ -1,0 +1,5 @@
+"""`python -m agentkit`, where the script `agentkit` is not on the path."""
+
+from .cli import main
+
+main()
