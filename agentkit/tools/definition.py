@@ -4,7 +4,6 @@ Objects that cannot be a tool are refused.
 """
 
 import inspect
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -172,7 +171,7 @@ def check_can_be_tool(entry: Any) -> None:
         remedy = "Pass functions, in a list. For a JSON Schema: JsonTool.from_schema(name=, description=, ...)."
     elif isinstance(function, str | int | float | None):
         remedy = "Pass the function itself."
-        if isinstance(function, str) and re.fullmatch(r"offline|[\w.-]+/\S+", function):
+        if isinstance(function, str) and (function == "offline" or ("/" in function and " " not in function)):
             remedy = f"Pass functions. For a model: model={function!r}."
         elif isinstance(function, str) and not function.isidentifier():
             remedy = "Pass functions. What the agent is for: description=..."

@@ -25,7 +25,7 @@ try {
   const rowsOf = (place) => sheet.locator("table").nth(place).locator("tr").evaluateAll((rows) => rows.slice(1).map((row) => [...row.children].map((cell) => cell.textContent)));
   report("figures", await rowsOf(0));
   report("cases", await rowsOf(1));
-  await sheet.locator("td.wrong a").click();
+  await sheet.locator("td .wrong a").click();
   report("jumped", await sheet.evaluate(() => document.querySelector("article:target") !== null));
   const talk = sheet.locator("article > details").first();
   const isOpen = () => talk.evaluate((element) => element.open);
