@@ -22,11 +22,12 @@ from typing import Any, NamedTuple
 from ..core.messages import Message, assistant, calls_of, system, text_of, tool_names, user
 from ..core.parts import Part, parts_of
 from ..engine.model import Request
+from ..schemas.formats.structure import make_union
 from ..schemas.walk import JsonSchema
 from ..tools.final_answer import takes_text
 from ..tools.json_tool import JsonTool
 from ..tools.ranking import ToolIndex, list_stems
-from ..tools.registry import ToolRegistry
+from ..tools.registry import ToolRegistry, make_call_form
 from ..tools.text_calls import write_call
 from .offline.planning import Fit, Param, Task, name_tools, read_tool
 from .offline.words import Query, parse_query, strip_quotes
@@ -76,14 +77,13 @@ def lead_request(request: Request, *, offers_values: bool = True) -> Request:
     if request.tool_choice in tools:
         left = [tool for tool in left if tool.name == request.tool_choice]
     answer = tools.answer if results or not left else None
-    offered = ToolRegistry(*left, answer=answer)
     values = QuestionValues("\n".join([query, *results.values()]), left, is_offered=offers_values)
     return replace(
         request,
         messages=[system(LEAD), *_write_examples(tools.answer), *_write_messages(messages, asked, near, query)],
         tools=ToolRegistry(),
         tool_choice="auto",
-        reply_schema=_write_schema(offered, values),
+        reply_schema=_write_schema(left, answer, values),
     )
 
 
@@ -169,24 +169,23 @@ def _find_results(messages: Sequence[Message], tools: ToolRegistry) -> dict[str,
     return found
 
 
-def _write_schema(tools: ToolRegistry, values: "QuestionValues") -> JsonSchema:
-    """Return the schema of one call of any of the tools, without the list around it that other models may write."""
-    schema = tools.call_schema(longest=1)
-    lists = schema["properties"]["calls"]
-    forms = [form for each in lists.get("anyOf", [lists]) for form in each["items"].get("anyOf", [each["items"]])]
-    narrowed = [_narrow(form, tools, values) for form in forms]
-    found = narrowed[0] if len(narrowed) == 1 else {"anyOf": narrowed}
-    return {**found, "$defs": schema["$defs"]} if "$defs" in schema else found
+def _write_schema(
+    tools: Iterable[JsonTool[..., Any]], answer: JsonTool[..., Any] | None, values: "QuestionValues"
+) -> JsonSchema:
+    """Return the schema of one call: of a tool, with the parameters and values that suit the question, or the answer's.
 
-
-def _narrow(form: JsonSchema, tools: ToolRegistry, values: "QuestionValues") -> JsonSchema:
-    """Return the form of a call with the parameters that are needed or named, and the values that they can have."""
-    entry = form["properties"]
-    tool = tools[entry["name"]["enum"][0]]
-    if tool is tools.answer:
-        return form
-    arguments = _ToolValues(tool, values).narrow(entry["arguments"])
-    return {**form, "properties": {**entry, "arguments": arguments}}
+    It has no list around it, which other models may write.
+    """
+    definitions: JsonSchema = {}
+    forms = []
+    for tool in tools:
+        form = make_call_form(tool, definitions)
+        form["properties"]["arguments"] = _ToolValues(tool, values).narrow(form["properties"]["arguments"])
+        forms.append(form)
+    if answer is not None:
+        forms.append(make_call_form(answer, definitions))
+    found = make_union(forms)
+    return {**found, "$defs": definitions} if definitions else found
 
 
 class _Chosen(NamedTuple):

@@ -32,13 +32,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ..core.errors import DefinitionError, ModelError, ModelErrorKind, missing_package
+from ..core.errors import ModelError, ModelErrorKind, missing_package
 from ..core.messages import Message, Usage, assistant, text_of
 from ..core.parts import Part, describe_unseen, join_contents
 from ..core.portable import Json
 from ..core.values import frozen
 from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
 from ..schemas.walk import JsonSchema, rebuild
+from ..tools.settings import check_integer_from
 from .led import is_final, lead_request, list_rivals
 
 LOCAL_PREFIX: Final = "local/"
@@ -90,10 +91,8 @@ class LocalModel:
         timeout: float | None = TIMEOUT_SECONDS,
         **options: Any,
     ) -> None:
-        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-            raise DefinitionError(f"threads must be an integer >= 1, got {threads!r}")
-        if num_ctx is not None and (isinstance(num_ctx, bool) or not isinstance(num_ctx, int) or num_ctx < 1):
-            raise DefinitionError(f"num_ctx must be an integer >= 1, the tokens of the context window, got {num_ctx!r}")
+        check_integer_from("threads", threads, 1)
+        check_integer_from("num_ctx", num_ctx, 1, or_none=True)
         self._file = os.fspath(file).removeprefix(LOCAL_PREFIX)
         self._threads = threads
         self._num_ctx = num_ctx
@@ -134,9 +133,8 @@ class LocalModel:
         Raises:
             ModelError: There is no such file, the conversation is longer than the window, or the time is over.
         """
-        seconds = self._choose_seconds(request)
-        replies = _Replies(request, time.monotonic() + seconds, seconds)
-        for reading in replies.begin(self.name):
+        replies = _Replies(self.name, request, self._timeout)
+        for reading in replies.begin():
             arrived: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
             try:
                 self._begin(reading, arrived.put)
@@ -148,9 +146,8 @@ class LocalModel:
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Yield what `ask` yields, on the running event loop, which stays free."""
-        seconds = self._choose_seconds(request)
-        replies = _Replies(request, time.monotonic() + seconds, seconds)
-        for reading in replies.begin(self.name):
+        replies = _Replies(self.name, request, self._timeout)
+        for reading in replies.begin():
             arrived: asyncio.Queue[Json | None] = asyncio.Queue()
             put = partial(_put_later, asyncio.get_running_loop(), arrived)
             try:
@@ -162,9 +159,6 @@ class LocalModel:
                 reading.stopped.set()
         for last in replies.finish():
             yield last
-
-    def _choose_seconds(self, request: Request) -> float:
-        return self._timeout if request.timeout is None else min(self._timeout, request.timeout)
 
     def _begin(self, reading: "_Reading", put: Callable[[Json | None], object]) -> None:
         engine = self._load()
@@ -211,17 +205,18 @@ def _write_content(content: str | list[Part], *, can_see: bool) -> str | list[Pa
 class _Replies:
     """The replies to one request: the first one, and the likelier one of each two that avoid a repeated value."""
 
-    def __init__(self, request: Request, end: float, seconds: float) -> None:
+    def __init__(self, name: str, request: Request, timeout: float) -> None:
+        self._name = name
         self._request = request
-        self._end = end
-        self._seconds = seconds
+        self._seconds = timeout if request.timeout is None else min(timeout, request.timeout)
+        self._end = time.monotonic() + self._seconds
         self._reading: _Reading | None = None
         self._is_final: bool | None = None
         self._held = list[Delta]()
         self._used = list[Usage]()
         self._reply: Reply | None = None
 
-    def begin(self, name: str) -> Iterator["_Reading"]:
+    def begin(self) -> Iterator["_Reading"]:
         """Yield each reply to be read, after the one before it was read."""
         request = self._request
         rivals: Sequence[JsonSchema] = [{}]
@@ -229,7 +224,7 @@ class _Replies:
             read = list[tuple[float, Request, Reply]]()
             for schema in rivals:
                 asked = replace(request, reply_schema=schema) if round_ else request
-                self._reading = _Reading(name, asked, self._end, self._seconds, len(rivals) > 1)
+                self._reading = _Reading(self._name, asked, self._end, self._seconds, len(rivals) > 1)
                 yield self._reading
                 reply = self._reading.finish()
                 read.append((self._reading.score, asked, reply))
@@ -441,17 +436,6 @@ def _bound_once(schema: str) -> JsonSchema:
     return rebuild(json.loads(schema), bound)
 
 
-def list_model_folders() -> list[Path]:
-    """Return the folders with models: the own cache, then those of other programs."""
-    home = Path.home()
-    return [
-        cache_folder(),
-        home / ".cache" / "llama.cpp",
-        home / ".cache" / "huggingface" / "hub",
-        home / ".lmstudio" / "models",
-    ]
-
-
 def cache_folder() -> Path:
     """Return the folder in which fetched models are kept: AGENTKIT_CACHE, else that of the user's caches."""
     if given := os.environ.get(CACHE_VARIABLE):
@@ -466,9 +450,11 @@ def cache_folder() -> Path:
 
 
 def list_model_files() -> list[Path]:
-    """Return the GGUF files of the working directory and of the folders with models, without projectors."""
+    """Return the GGUF files of the working directory, the own cache and those of other programs, without projectors."""
     found = [*Path.cwd().glob("*.gguf")]
-    for folder in list_model_folders():
+    home = Path.home()
+    others = (home / ".cache" / "llama.cpp", home / ".cache" / "huggingface" / "hub", home / ".lmstudio" / "models")
+    for folder in (cache_folder(), *others):
         found += sorted(folder.rglob("*.gguf")) if folder.is_dir() else []
     return [path for path in found if not path.name.startswith("mmproj")]
 

@@ -206,11 +206,12 @@ def build_arguments(
     if not texts and (model := find_arguments_model(signature)) is not None:
         return ModelSchema(model, function)
     if not texts and inspect.isclass(function) and issubclass(function, BaseModel):  # its constructor has no types
-        return ModelSchema(function, _keep)
+        return ModelSchema(function, keep_instance)
     return FunctionSchema(function, texts, signature)
 
 
-def _keep(instance: Any) -> Any:
+def keep_instance(instance: Any) -> Any:
+    """Return an instance of a class of arguments: the handler of a tool that only makes it."""
     return instance
 
 

@@ -132,7 +132,12 @@ def define(function: Any, name: str | None, description: str | None, options: Sc
     """Return the definition of a function or a `ToolExecutor` (class, instance); raise `DefinitionError` for others."""
     check_can_be_tool(function)
     if isinstance(function, type) and issubclass(function, ToolExecutor):
-        function = _instantiate(function)
+        try:
+            function = function()
+        except TypeError as error:
+            raise DefinitionError(
+                f"{function.__name__}: its constructor needs arguments ({error}). Pass an instance."
+            ) from error
     if isinstance(function, ToolExecutor):
         if options != NO_OPTIONS:
             raise _refuse_options(type(function).__name__)
@@ -209,15 +214,6 @@ def explain_wrapper(function: Any) -> str:
         f"If a decorator returned it, write @functools.wraps(function) above `def {function.__name__}`: then the tool "
         "has the name, the docstring and the parameters of your function. Else write a docstring."
     )
-
-
-def _instantiate(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
-    try:
-        return cls()
-    except TypeError as error:
-        raise DefinitionError(
-            f"{cls.__name__}: its constructor needs arguments ({error}). Pass an instance."
-        ) from error
 
 
 def _refuse_options(name: str) -> DefinitionError:

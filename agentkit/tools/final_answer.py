@@ -12,7 +12,7 @@ from ..core.errors import DefinitionError, ToolError
 from ..core.messages import ToolCall
 from ..schemas.annotations import read_docstring, texts_of
 from ..schemas.functions import describe_type, describe_type_error
-from ..schemas.models import is_arguments_model
+from ..schemas.models import is_arguments_model, keep_instance
 from ..schemas.signature import docstring_of
 from .json_tool import JsonTool
 
@@ -40,7 +40,7 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
         return copy(_make_text_tool())
     if is_arguments_model(answer) and not getattr(answer, "__pydantic_root_model__", False):
         description = _describe(texts_of(answer).description)
-        return JsonTool.from_model(answer, _return_answer, name=FINAL_ANSWER, description=description)
+        return JsonTool.from_model(answer, keep_instance, name=FINAL_ANSWER, description=description)
     if inspect.isroutine(answer) or isinstance(answer, JsonTool | partial):
         description = _describe(read_docstring(docstring_of(answer), ()).description)
         return JsonTool(answer, name=FINAL_ANSWER, description=description)
@@ -91,11 +91,6 @@ def _make_identity(type_: Any) -> Callable[..., Any]:
         [inspect.Parameter(ANSWER_KEY, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=type_)]
     )
     return typed
-
-
-def _return_answer(answer: Any) -> Any:
-    """Return the answer."""
-    return answer
 
 
 def check_text_answer(text: str) -> str:

@@ -21,6 +21,7 @@ from ..core.messages import CallOrigin, ToolCall
 from ..core.portable import to_portable_name, truncate
 from ..core.values import frozen
 from ..schemas.annotations import unknown_name_error
+from ..schemas.formats.structure import make_union
 from ..schemas.walk import JsonSchema, rebuild
 from .arguments.fixes import PARALLEL_MESSAGE, Repair, is_parallel_wrapper, match_tool_name
 from .arguments.json_text import is_strict_object
@@ -229,7 +230,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             self._schemas[format] = [tool.schema(format) for tool in self._tools.values()]
         return self._schemas[format]
 
-    def call_schema(self, name: str = "", *, longest: int = MAX_REPLY_CALLS) -> JsonSchema:
+    def call_schema(self, name: str = "") -> JsonSchema:
         """Return the JSON Schema of a reply that is `{"calls": [{"name": ..., "arguments": {...}}, ...]}`.
 
         A list has calls of any of the tools, or one call of the answer tool alone.  The schema is shared: copy it
@@ -237,12 +238,11 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
         Args:
             name: The only tool to call, if it is one of them.
-            longest: The most calls of one reply.
         """
-        key = f"calls:{longest}:{name if name in self._tools else ''}"
+        key = f"calls:{name if name in self._tools else ''}"
         if key not in self._schemas:
-            chosen = [name] if name in self._tools else [*self._tools]
-            self._schemas[key] = [_make_call_schema([self._tools[one] for one in chosen], self.answer, longest)]
+            chosen = [self._tools[name]] if name in self._tools else self._tools.values()
+            self._schemas[key] = [_make_call_schema(chosen, self.answer)]
         return self._schemas[key][0]
 
     def bind(self, call: ToolCall, context: RunContext[Any] | None = None) -> BoundCall:
@@ -376,29 +376,30 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         )
 
 
-def _make_call_schema(
-    tools: Iterable[JsonTool[..., Any]], answer: JsonTool[..., Any] | None, longest: int
-) -> JsonSchema:
+def _make_call_schema(tools: Iterable[JsonTool[..., Any]], answer: JsonTool[..., Any] | None) -> JsonSchema:
     definitions: JsonSchema = {}
-    forms: dict[bool, list[JsonSchema]] = {}
+    forms: dict[int, list[JsonSchema]] = {}
     for tool in tools:
-        parameters = _rename_definitions(tool.schema("mcp")["inputSchema"], f"{tool.name}_")
-        definitions |= parameters.pop("$defs", {})
-        name = {"type": "string", "enum": [tool.name]}
-        forms.setdefault(tool is answer, []).append(_make_object(name=name, arguments=parameters))
-    lists = [_make_list(entries, 1 if is_answer else longest) for is_answer, entries in sorted(forms.items())]
-    found = _make_object(calls=lists[0] if len(lists) == 1 else {"anyOf": lists})
+        longest = 1 if tool is answer else MAX_REPLY_CALLS
+        forms.setdefault(longest, []).append(make_call_form(tool, definitions))
+    lists = [
+        {"type": "array", "items": make_union(entries), "minItems": 1, "maxItems": longest}
+        for longest, entries in sorted(forms.items(), reverse=True)
+    ]
+    found = _make_object(calls=make_union(lists))
     return {**found, "$defs": definitions} if definitions else found
+
+
+def make_call_form(tool: JsonTool[..., Any], definitions: JsonSchema) -> JsonSchema:
+    """Return the JSON Schema of a call, `{"name": ..., "arguments": {...}}`, and add its `$defs` to `definitions`."""
+    parameters = _rename_definitions(tool.schema("mcp")["inputSchema"], f"{tool.name}_")
+    definitions |= parameters.pop("$defs", {})
+    return _make_object(name={"type": "string", "enum": [tool.name]}, arguments=parameters)
 
 
 def _make_object(**properties: JsonSchema) -> JsonSchema:
     required = [*properties]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _make_list(forms: list[JsonSchema], longest: int) -> JsonSchema:
-    items = forms[0] if len(forms) == 1 else {"anyOf": forms}
-    return {"type": "array", "items": items, "minItems": 1, "maxItems": longest}
 
 
 def _rename_definitions(schema: JsonSchema, prefix: str) -> JsonSchema:

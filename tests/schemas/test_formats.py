@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentkit import DefinitionError, JsonTool
-from agentkit.schemas.formats import FORMATS, Declaration, Loss, RenderedTool, find_format, render
+from agentkit.schemas.formats import Declaration, Loss, RenderedTool, render
 
 
 class Level(IntEnum):
@@ -314,8 +314,9 @@ def test_numbers_that_json_does_not_have_are_dropped():
 
 
 def test_a_misspelt_format_is_refused_with_the_names_there_are():
+    tool = Declaration("f", "", {})
     with pytest.raises(DefinitionError, match=r"Did you mean 'openai'\?.*anthropic, gemini"):
-        render(Declaration("f", "", {}), "openia")
-    assert find_format("openai-strict") is FORMATS["openai_strict"]
+        render(tool, "openia")
+    assert render(tool, "openai-strict") == render(tool, "openai_strict")
     with pytest.raises(DefinitionError, match="Formats: json"):
-        find_format("zzz")
+        render(tool, "zzz")

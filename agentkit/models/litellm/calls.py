@@ -170,10 +170,6 @@ class PlannedCall:
         """Return the call with its messages, which are texts."""
         return replace(self, arguments={**self.arguments, "messages": messages})
 
-    def send_parts(self, messages: Sequence[Message]) -> "PlannedCall":
-        """Return the call with its messages; one may link to an image, which litellm fetches, blocking."""
-        return self.adapt({**self.arguments, "messages": messages})
-
     def complete(self, guard: ReplyGuard) -> Any:
         """Return what `litellm.completion` returns."""
         if self.prepared is not None:

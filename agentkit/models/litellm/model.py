@@ -616,7 +616,8 @@ class LiteLLMModel:
         if messages is not None:
             return call.send(messages)
         rules = PartRules(self._name, wire, route.flags, self._refused_parts)
-        return call.send_parts(SentConversation(form).prepare(rules.apply(request.messages)))
+        messages = SentConversation(form).prepare(rules.apply(request.messages))
+        return call.adapt({**call.arguments, "messages": messages})  # one may link to an image, which litellm fetches
 
     def _timeout_for(self, request: Request) -> float:
         """Return litellm's timeout, which is later than the own one: that one's error names the limit."""

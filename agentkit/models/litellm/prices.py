@@ -213,12 +213,13 @@ def find_prices(
     if (row and not _has_price(row)) or (is_own and not row):
         return Prices(_refuse, row)
     is_fixed = is_own or key not in (model, f"{provider}/{model}")
+    points = options.get("cache_control_injection_points") or ()
     return Prices(
         _make_calculator(litellm, provider, model, options, key, is_fixed=is_fixed),
         row,
         litellm.Usage,
         tiers=_find_tiers(provider, options.get("service_tier")),
-        is_cached_long=is_cached_long or "1h" in _list_ttls(options),
+        is_cached_long=is_cached_long or any((one.get("control") or {}).get("ttl") == "1h" for one in points),
         choices=options["n"] if isinstance(options.get("n"), int) else 1,
         speaks="audio" in options or "audio" in (options.get("modalities") or ()),
         searches=options.get("web_search_options") is not None,
@@ -360,11 +361,6 @@ def _find_tiers(provider: str, requested: Any) -> frozenset[str]:
     if requested in (None, "auto"):
         return frozenset({"_priority"}) if provider in _TIERED_PROVIDERS else frozenset()
     return frozenset() if requested in _STANDARD_TIERS else frozenset({f"_{_TIERS.get(requested, requested)}"})
-
-
-def _list_ttls(options: Json) -> Iterator[Any]:
-    for point in options.get("cache_control_injection_points") or ():
-        yield (point.get("control") or {}).get("ttl")
 
 
 def _find_scale(litellm: Any, provider: str, row: Mapping[str, Any], options: Json) -> float:

@@ -242,14 +242,10 @@ class SentConversation:
         if not self._is_continued(messages):
             self._start()
         new = messages[len(self._sources) :]
-        return None if any(isinstance(message.get("content"), list) for message in new) else self._prepare(new)
+        return None if any(isinstance(message.get("content"), list) for message in new) else self.prepare(new)
 
-    def prepare(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages to send, all converted anew."""
-        self._start()
-        return self._prepare(messages)
-
-    def _prepare(self, new: Sequence[Message]) -> list[Message]:
+    def prepare(self, new: Sequence[Message]) -> list[Message]:
+        """Return the messages to send: those that are converted, and new ones."""
         places = () if self.form.for_responses else range(len(new) - 1, 0, -1)
         settled = next((place for place in places if _is_reply(new[place])), 0)
         if settled:

@@ -805,17 +805,14 @@ def _find_unused(query: Query, tasks: Sequence[Task]) -> list[str]:
             found.append(query.text[start:end].strip(" ,;.?!"))
             continue
         values = [value for value in query.values if start <= value.start < end and value.kind not in _INFERRED_KINDS]
-        values += [one for two in pairwise(query.values) if _is_listed_phrase(*two, query.text, used) for one in two]
+        for one, other in pairwise(query.values):
+            if is_listed_with(one, other, query.text) and (one.start in used or other.start in used):
+                values += (one, other)
         for value in values:
             is_used = not used.isdisjoint(range_of(value)) or news.isdisjoint(range_of(value))
             if not is_used and value.text.lower() != "one":
                 found.append(value.text)
     return list(dict.fromkeys(found))
-
-
-def _is_listed_phrase(one: TextSpan, other: TextSpan, text: str, used: Collection[int]) -> bool:
-    """Return whether two phrases stand in one list, of which one is used."""
-    return is_listed_with(one, other, text) and (one.start in used or other.start in used)
 
 
 def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:

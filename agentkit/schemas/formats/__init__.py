@@ -17,7 +17,7 @@ from .gemini import to_gemini
 from .mcp import to_mcp
 from .openai import to_openai, to_openai_strict, to_response_format, to_responses
 
-__all__ = ["FORMATS", "Declaration", "Format", "Loss", "References", "RenderedTool", "find_format", "render"]
+__all__ = ["FORMATS", "Declaration", "Format", "Loss", "References", "RenderedTool", "render"]
 
 References: TypeAlias = Literal["inline", "keep"]
 
@@ -61,22 +61,16 @@ def render(declaration: Declaration, format: str = "json", references: Reference
         DefinitionError: The format is unknown, or a reference leads nowhere.
     """
     losses: list[Loss] = []
-    to_format = find_format(format)
+    name = format.replace("-", "_")
+    if name not in FORMATS:
+        hint = suggest(name, FORMATS, then=f"Formats: {', '.join(FORMATS)}.")
+        raise DefinitionError(f"no tool format {format!r}. {hint}")
     try:
         settled = _REFERENCES[references](declaration.parameters)
-        rendering = to_format(replace(declaration, parameters=tidy(settled, losses)))
+        rendering = FORMATS[name](replace(declaration, parameters=tidy(settled, losses)))
     except RecursionError as error:
         raise DefinitionError(f"the tool {declaration.name!r}: its schema is nested too deeply.") from error
     return RenderedTool(copy_value(rendering.schema), (*losses, *rendering.losses), rendering.aliases)
 
 
 _REFERENCES: Mapping[str, Callable[[JsonSchema], JsonSchema]] = {"inline": inline, "keep": collect_definitions}
-
-
-def find_format(name: str) -> Format:
-    """Return the format called `name`; raise `DefinitionError` with the names of all formats if it is unknown."""
-    known = name.replace("-", "_")
-    if known not in FORMATS:
-        hint = suggest(known, FORMATS, then=f"Formats: {', '.join(FORMATS)}.")
-        raise DefinitionError(f"no tool format {name!r}. {hint}")
-    return FORMATS[known]
