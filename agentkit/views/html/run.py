@@ -259,14 +259,15 @@ def compare_page(result: Data, other: Data) -> str:
 def _pairs(first: MessageList, second: MessageList) -> Iterator[Html]:
     """Yield a row for each pair of turns; turns with the same calls and arguments stand beside each other."""
     turns = [[part for _, part in side.parts() if isinstance(part, Turn)] for side in (first, second)]
-    results = [_results(side) for side in (first, second)]
-    matcher = SequenceMatcher(None, _keys(first), _keys(second), autojunk=False)
+    replies = [[*_compared(side)] for side in (first, second)]
+    before, after = ([key for key, _ in side] for side in replies)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
     for kind, a, a_end, b, b_end in matcher.get_opcodes():
         for offset in range(max(a_end - a, b_end - b)):
             places = (a + offset if a + offset < a_end else None, b + offset if b + offset < b_end else None)
             both = all(place is not None for place in places)
             label: str = kind if kind == "equal" or both else "delete" if places[0] is not None else "insert"
-            if label == "equal" and results[0][a + offset] != results[1][b + offset]:
+            if label == "equal" and replies[0][a + offset] != replies[1][b + offset]:
                 label = "results"
             cells = (
                 tag("div", None if place is None else render_turn(side[place], place + 1, is_open=False), class_="side")
@@ -275,27 +276,15 @@ def _pairs(first: MessageList, second: MessageList) -> Iterator[Html]:
             yield tag("div", tag("div", LABELS[label], class_="dim"), *cells, class_=f"pair {label}")
 
 
-def _keys(side: MessageList) -> Sequence[str]:
-    """Return what each turn is compared by: the calls and their arguments, or the text of a turn without calls."""
-    keys = []
+def _compared(side: MessageList) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield what each turn called with which arguments, or the text of a turn without calls; and its results."""
+    texts = _results_by_call(side.messages)
     for message in side.messages:
         if message["role"] == "assistant":
-            calls = [
-                (call["function"]["name"], to_canonical_text(call["function"]["arguments"]))
-                for call in message.get("tool_calls") or ()
-            ]
-            keys.append(json.dumps(calls) if calls else content_of(message))
-    return keys
-
-
-def _results(side: MessageList) -> Sequence[Sequence[str]]:
-    """Return the results of each turn's calls."""
-    texts = _results_by_call(side.messages)
-    return [
-        [texts.get(call["id"], "") for call in message.get("tool_calls") or ()]
-        for message in side.messages
-        if message["role"] == "assistant"
-    ]
+            calls = message.get("tool_calls") or ()
+            called = [(call["function"]["name"], to_canonical_text(call["function"]["arguments"])) for call in calls]
+            results = [texts.get(call["id"], "") for call in calls]
+            yield json.dumps(called) if called else content_of(message), results
 
 
 def agent_view(
