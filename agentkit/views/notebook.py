@@ -27,7 +27,7 @@ from ..core.host import find_kernel
 from ..core.lazy_names import display_with
 from ..core.masking import mask
 from ..engine.result import RunFinished
-from .frames import AnswerPiece, AnswerWithdrawn, Frame, FrameReader, draw_frames
+from .frames import AnswerPiece, AnswerWithdrawn, Frame, draw_frames
 from .lines import Line, RunLines, Running, format_usage, sanitize
 from .log import is_shown
 
@@ -229,14 +229,13 @@ def _is_agent(value: Any) -> bool:
 
 def _show_answer(agent: Any, query: str, how: Mapping[str, Any]) -> Any:
     """Answer a query, show the answer in the cell while it is written, and return the result."""
-    reader = FrameReader()
     result = None
     answer = _ShownAnswer() if find_kernel() is not None else _PrintedAnswer()
+    draw = draw_frames(answer.draw)
     with show_in_cell() as show:
         for event in agent.stream(query, **how):
             show(event)
-            for frame in reader.read(event):
-                answer.draw(frame)
+            draw(event)
             if isinstance(event, RunFinished):
                 result = event.result
                 answer.finish(mask(result.text))
