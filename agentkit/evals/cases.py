@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
@@ -284,28 +284,34 @@ def _check_expected(expected: Any, place: str, keys: Sequence[str]) -> None:
             raise DefinitionError(
                 f"{place}: unknown key {key!r}. {_suggest(str(key), keys, MATCHER_TERMS)} {VALUE_HINT}"
             )
-        if key in EXPECTED_CHECKS:
-            EXPECTED_CHECKS[key](value, f"{place}.{key}")
+        _check_condition(key, value, f"{place}.{key}")
     if "model" in expected and "rubric" not in expected:
         raise DefinitionError(f"{place}.model: it judges by a rubric. Write rubric: ...")
 
 
-def _check_contains(value: Any, place: str) -> None:
-    texts = value if isinstance(value, list | tuple) else [value]
-    if not texts or not all(isinstance(text, str) and text for text in texts):
-        raise DefinitionError(f"{place}: expected a text or a list of texts, got {value!r:.60}. Write it in quotes.")
-
-
-def _check_pattern(value: Any, place: str) -> None:
-    try:
-        re.compile(value)
-    except (re.error, TypeError) as error:
-        raise DefinitionError(f"{place}: {value!r:.60} is no regular expression: {error}. Correct it.") from None
-
-
-def _check_one_of(value: Any, place: str) -> None:
-    if not isinstance(value, list | tuple) or not value:
-        raise DefinitionError(f"{place}: expected a list of values, got {value!r:.60}.")
+def _check_condition(key: str, value: Any, place: str) -> None:
+    """Check what stands under a key of an expected value."""
+    match key:
+        case "contains":
+            texts = value if isinstance(value, list | tuple) else [value]
+            if not texts or not all(isinstance(text, str) and text for text in texts):
+                expected = f"expected a text or a list of texts, got {value!r:.60}"
+                raise DefinitionError(f"{place}: {expected}. Write it in quotes.")
+        case "pattern":
+            try:
+                re.compile(value)
+            except (re.error, TypeError) as error:
+                raise DefinitionError(
+                    f"{place}: {value!r:.60} is no regular expression: {error}. Correct it."
+                ) from None
+        case "one_of" if not isinstance(value, list | tuple) or not value:
+            raise DefinitionError(f"{place}: expected a list of values, got {value!r:.60}.")
+        case "schema":
+            _check_schema(value, place)
+        case "judge":
+            _check_function(value, place)
+        case "rubric":
+            _check_text(value, place)
 
 
 def _check_schema(value: Any, place: str) -> None:
@@ -327,17 +333,6 @@ def _check_function(value: Any, place: str) -> None:
 def _check_text(value: Any, place: str) -> None:
     if not isinstance(value, str) or not value.strip():
         raise DefinitionError(f"{place}: expected a text, got {value!r:.60}.")
-
-
-EXPECTED_CHECKS: Mapping[str, Callable[[Any, str], None]] = {
-    "contains": _check_contains,
-    "pattern": _check_pattern,
-    "one_of": _check_one_of,
-    "schema": _check_schema,
-    "judge": _check_function,
-    "rubric": _check_text,
-}
-"""The checks of what stands under a key of an expected value."""
 
 
 def _check_limits(limits: Any) -> None:
