@@ -252,8 +252,6 @@ class RunSpans:
 
     def close(self) -> None:
         """End what is open, as cancelled; later events are ignored."""
-        for identity in [*self._tools]:
-            self._end_tool(identity, CANCELLED_ERROR_TYPE)
         for inner in [run for runs in self._inner.values() for run in runs]:
             inner.close()
         if self._run is not None:
@@ -355,8 +353,6 @@ class RunSpans:
         self._recorder.record(names.TOOL_DURATION, span.end(shown or {}), measured, span.context)
 
     def _end_by_event(self, run: OpenSpan, event: RunEnded) -> None:
-        for identity in [*self._tools]:
-            self._end_tool(identity, CANCELLED_ERROR_TYPE)
         if isinstance(event.error, Paused):
             run.note("agentkit.paused", {names.TOOL_NAME: [call.name for call in event.error.calls]})
         elif event.outcome not in ("answer", "stopped"):
@@ -367,6 +363,8 @@ class RunSpans:
 
     def _end_run(self, run: OpenSpan, attributes: Attributes) -> None:
         self._run = None
+        for identity in [*self._tools]:
+            self._end_tool(identity, CANCELLED_ERROR_TYPE)
         kept = (names.AGENT_NAME, names.REQUEST_MODEL, names.ERROR_TYPE)
         measured = {name: run.attributes[name] for name in kept if name in run.attributes}
         self._recorder.record(names.AGENT_DURATION, run.end(attributes), measured, run.context)
