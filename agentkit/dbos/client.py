@@ -29,7 +29,7 @@ from .database import (
     queue_of,
     refuse_pickle,
 )
-from .handle import AWAY_SECONDS, STATES, STATUS_SECONDS, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
+from .handle import AWAY_SECONDS, STATES, STATUS_SECONDS, STATUSES, RunHandle, RunStatus, answer_of, read_status
 from .queue_tables import (
     APPLICATION_NAME,
     CONTINUED,
@@ -44,6 +44,7 @@ from .queue_tables import (
     check_integer,
     check_queue_text,
     check_run_id,
+    run_of,
     run_of_schedule,
     session_options,
 )

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from .. import Paused, Pending, Question, RunError, RunStopped, ToolCall, Usage
 from ..extend import Decision, Given, JournalError, join_given, read_answers, run_in_thread
 from .database import is_unreachable
-from .queue_tables import CONTINUED, NO_KEY, QueuedRun, check_wait
+from .queue_tables import CONTINUED, NO_KEY, QueuedRun, check_wait, run_of
 
 ENDED = ("finished", "failed", "stopped", "dead")
 """The states in which a run stays until it is retried."""
@@ -135,11 +135,6 @@ def work_of(found: Any) -> QueuedRun:
     if not isinstance(found.input, dict):
         raise RunError(f"run {run_of(found.workflow_id)}: its work is not in the queue any more. Submit it again")
     return QueuedRun.decode(found.input["args"][0])
-
-
-def run_of(workflow: str) -> str:
-    """Return the run of a workflow."""
-    return workflow.partition(CONTINUED)[0]
 
 
 def continuation_number(found: Any) -> int:

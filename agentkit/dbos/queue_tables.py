@@ -407,7 +407,7 @@ class QueueCleanUp:
         self._workflows = defaultdict[str, list[str]](list)
         self._changed = defaultdict[str, int](int)
         for workflow, name, _, changed in self._tables.read_all() if self._tables else ():
-            run = run_of_schedule(workflow) if name == SCHEDULED else workflow.partition(CONTINUED)[0]
+            run = run_of_schedule(workflow) if name == SCHEDULED else run_of(workflow)
             self._workflows[run].append(workflow)
             self._changed[run] = max(self._changed[run], changed)
 
@@ -421,7 +421,7 @@ class QueueCleanUp:
         if self._tables is None or run not in self._workflows:
             return True
         known = self._workflows[run]
-        next_number = sum(workflow.partition(CONTINUED)[0] == run for workflow in known)
+        next_number = sum(run_of(workflow) == run for workflow in known)
         if self._tables.has_unfinished([*known, f"{run}{CONTINUED}{next_number}"]):
             return False
         self._tables.empty(known)
@@ -445,6 +445,11 @@ class QueueCleanUp:
 def queue_file(store: SqlStore) -> str:
     """Return the path of the queue beside a journal in a file."""
     return f"{store.place}-queue"
+
+
+def run_of(workflow: str) -> str:
+    """Return the run of a workflow."""
+    return workflow.partition(CONTINUED)[0]
 
 
 def run_of_schedule(workflow: str) -> str:

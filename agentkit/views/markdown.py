@@ -74,12 +74,11 @@ class MarkdownStream:
 
     def flush(self) -> list[Node]:
         """Return the nodes of the rest, at the end of the text."""
-        rest = self._rest
-        references = self._references
+        nodes = _parse(self._rest, self._references)
         self._rest = ""
         self._min_chars = 0
         self._references = {}
-        return _parse(rest, references)
+        return nodes
 
 
 def _parse(text: str, references: dict[str, Any]) -> list[Node]:
