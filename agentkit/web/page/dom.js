@@ -44,8 +44,8 @@ export function formatSeconds(seconds) {
   return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
 }
 
-export function formatCount(count, one, many = `${one}s`) {
-  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+export function formatCount(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 export const formatCost = (cost) => (cost ? `$${cost < 0.01 ? cost.toFixed(5) : cost.toFixed(3)}` : "");

@@ -58,7 +58,7 @@ export class RunView {
     if (last) this.node.append(this.query(last.content));
     this.node.append(reply);
     const run = event.runId;
-    this.turn = { run, work, details, texts, foot, lists: new Map([["", work]]), items: new Map(), steps: new Map(), messages: new Map(), plans: new Map(), calls: 0, requests: 0, failed: 0 };
+    this.turn = { run, work, details, texts, foot, lists: new Map([["", work]]), items: new Map(), steps: new Map(), messages: new Map(), plans: new Map(), calls: 0, failed: 0 };
     details.hidden = true;
     this.say("Working");
   }
@@ -109,7 +109,6 @@ export class RunView {
     const item = make("li", { class: "step busy" }, make("span", { class: "dot", "aria-hidden": "true" }), make("span", { text: model }), figures, show);
     this.listOf(agent).append(item);
     turn.steps.set(`${agent} ${event.stepName}`, { item, figures });
-    if (!agent) turn.requests += 1;
     this.say(`Asking ${model}`);
   }
 
