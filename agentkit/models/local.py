@@ -92,7 +92,7 @@ class LocalModel:
         **options: Any,
     ) -> None:
         check_integer_from("threads", threads, 1)
-        check_integer_from("num_ctx", num_ctx, 1, or_none=True)
+        check_integer_from("num_ctx, the tokens of the context window,", num_ctx, 1, or_none=True)
         self._file = os.fspath(file).removeprefix(LOCAL_PREFIX)
         self._threads = threads
         self._num_ctx = num_ctx

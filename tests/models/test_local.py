@@ -113,7 +113,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("tokens", [0, -5, True, "2048"])
     def test_wrong_windows(self, tokens):
-        with pytest.raises(DefinitionError, match="num_ctx must be an integer >= 1"):
+        with pytest.raises(DefinitionError, match="num_ctx, the tokens of the context window, must be an integer >= 1"):
             LocalModel("tiny", num_ctx=tokens)
 
     @pytest.mark.parametrize("where", [{"model": "local/tiny"}, {"model": "openai/m", "fallback_models": "local/tiny"}])
