@@ -286,8 +286,8 @@ def test_pieces_of_a_call_may_have_no_index(identity: dict[str, str], play: Play
     assert found == [("add", {"a": 1, "b": 2}), ("now", {}), ("now", {})]
 
 
-def test_a_report_of_zeros_does_not_replace_the_usage(play: Play) -> None:
-    usages = [(10, 100), (0, 0)]
+@pytest.mark.parametrize("usages", [[(10, 100), (0, 0)], [(10, 0), (0, 100)], [(10, 1), (0, 100)]])
+def test_zeros_in_a_report_do_not_replace_the_usage(usages: list[tuple[int, int]], play: Play) -> None:
     frames: list[dict[str, Any]] = [{"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}]
     for tokens_in, tokens_out in usages:
         figures = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
