@@ -630,8 +630,7 @@ class _ToolValues:
         forms: list[JsonSchema] = [{"type": "string"}]
         if self._values.numbers:
             forms += [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]
-        about = {"description": schema.get("description", "")}
-        return {"anyOf": [self._narrow_value({**about, **form}, path, needed) for form in forms]}
+        return self._narrow_value({**schema, "anyOf": forms}, path, needed)
 
     def _read_default(self, schema: JsonSchema) -> Any:
         if "default" in schema:
