@@ -319,12 +319,10 @@ def _split(value: Any, without: dict[int, Any], sizes: dict[int, tuple[Any, int]
 
 
 def _split_model(value: BaseModel, without: dict[int, Any], sizes: dict[int, tuple[Any, int]]) -> Any:
-    if _has_part(value, without) or _count_entries(value, sizes) > MAX_ENTRIES:
-        return dict(value)
-    try:
-        return value.model_dump(mode="json", by_alias=True, warnings=False)
-    except Exception:  # binary data, a cycle, or an object without a JSON form
-        return dict(value)
+    if not _has_part(value, without) and _count_entries(value, sizes) <= MAX_ENTRIES:
+        with suppress(Exception):  # binary data, a cycle, or an object without a JSON form
+            return value.model_dump(mode="json", by_alias=True, warnings=False)
+    return dict(value)
 
 
 _SCALAR_TYPES = frozenset(SCALARS)
