@@ -571,7 +571,7 @@ class LiteLLMModel:
         length = self._reply_limit(request)
         given = spread_body(self._options, route.provider)
         request, options = adjust_thinking(request, dict(given), route.provider, route.model, *length.values())
-        arguments: dict[str, Any] = {
+        return {
             **{key: value for key, value in options.items() if key not in PRICE_OPTIONS},  # it keeps them for all calls
             **build_headers(self._options, request.headers, route.provider),
             **self._tools.parameters(request, route.provider, route.model),
@@ -584,7 +584,6 @@ class LiteLLMModel:
             "max_retries": 0,
             "_skip_mcp_handler": True,  # else tools import litellm's MCP gateway, which fails in some versions
         }
-        return arguments
 
     def _plan(self, request: Request, *, is_async: bool) -> PlannedCall:
         """Return the call of litellm for a request; raise `ModelError` for a request that cannot succeed."""
