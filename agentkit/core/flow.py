@@ -361,6 +361,9 @@ async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
                 raise
             outcome = error = None
             try:
+                if type(effect) is Emit:  # a generator for each event costs more than the event
+                    yield effect.event
+                    continue
                 async with aclosing(effect.aperform()) as events:
                     async for event in events:
                         if isinstance(event, Done):
