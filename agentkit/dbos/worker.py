@@ -476,6 +476,8 @@ class Worker:
 
         dbos.listen_queues([queue_of(name) for name in self._agents])
         dbos.launch()
+        if self._is_stopped:  # its limits would replace those of the workers that are started in its place
+            return
         for name in self._agents:
             dbos.register_queue(
                 queue_of(name), polling_interval_sec=QUEUE_POLL_SECONDS, on_conflict="always_update", **self._limits

@@ -54,6 +54,14 @@ class WorkerProcess:
             self.process.kill()
         self.process.wait(900)
 
+    def end(self) -> None:
+        """Kill it and its processes: one that begins would set its limits in the database of the next test."""
+        with suppress(ProcessLookupError, FileNotFoundError):
+            self.process.send_signal(signal.SIGSTOP)
+            for process in self.processes():
+                os.kill(process, signal.SIGKILL)
+        self.kill()
+
 
 @pytest.fixture
 def start(tmp_path: Path, url: str) -> Iterator[Callable[..., WorkerProcess]]:
@@ -66,7 +74,7 @@ def start(tmp_path: Path, url: str) -> Iterator[Callable[..., WorkerProcess]]:
 
     yield begin
     for worker in started:
-        worker.kill()
+        worker.end()
 
 
 @pytest.fixture
