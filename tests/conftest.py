@@ -42,6 +42,14 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("suite")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let pytest-rerunfailures send at once: it sends two short texts for each test, and waits 40 ms for the first one."""
+    database = getattr(session.config, "failures_db", None)
+    if isinstance(connection := getattr(database, "sock", None), socket.socket):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
     """Look for no garbage among thousands of cases, which all stay: it takes half of the time of their collection."""
