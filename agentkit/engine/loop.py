@@ -17,7 +17,7 @@ The rules of the loop, which does no I/O:
    call that needs no repair is kept unchanged.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..core.context import RunContext
@@ -92,11 +92,12 @@ def agent_loop(
     def select() -> ToolRegistry:
         return tools() if callable(tools) else tools
 
+    step_tools = select()
     while True:
-        step_tools = select()
         if calls := pending_calls(history, as_written=True):
             bound = [step_tools.bind(call, context.for_call(call)) for call in calls]
-            bound = [entry.change(began_before=True) if entry.call.id in begun else entry for entry in bound]
+            if begun:
+                bound = [entry.change(began_before=True) if entry.call.id in begun else entry for entry in bound]
             if answer := (yield from _answer_calls(bound, history)):
                 return answer
             step_tools = select()
@@ -114,6 +115,7 @@ def agent_loop(
             return Answer(text, "text")
         if texts:
             history.append(user(REMINDER))
+            step_tools = select()
 
 
 def _answer_calls(bound: Sequence[BoundCall], history: list[Message]) -> Flow[Answer | None]:
@@ -147,13 +149,13 @@ def _answer_calls(bound: Sequence[BoundCall], history: list[Message]) -> Flow[An
     return answer
 
 
-def _batches(bound: Sequence[BoundCall]) -> Iterator[tuple[BoundCall, ...]]:
-    """Yield the calls that run concurrently: first all but the answers, then one answer after the other."""
-    if others := tuple(entry for entry in bound if not entry.is_answer):
-        yield others
-    for entry in bound:
-        if entry.is_answer:
-            yield (entry,)
+def _batches(bound: Sequence[BoundCall]) -> list[tuple[BoundCall, ...]]:
+    """Return the calls that run concurrently: first all but the answers, then one answer after the other."""
+    others = tuple([entry for entry in bound if not entry.is_answer])
+    if len(others) == len(bound):
+        return [others]
+    answers: list[tuple[BoundCall, ...]] = [(entry,) for entry in bound if entry.is_answer]
+    return [others, *answers] if others else answers
 
 
 def is_open(messages: Sequence[Message]) -> bool:

@@ -39,6 +39,19 @@ def test_a_function_of_the_run_chooses_the_tools(world):
     assert model.requests[0].tools is model.requests[1].tools  # the same tools: nothing is made anew
 
 
+def test_a_call_has_the_tools_that_its_request_offered(world):
+    """The function counts the requests: it would take the tool away between the request and the call."""
+    asked = []
+
+    def select(run: RunContext) -> list:
+        asked.append(run.usage().requests)
+        return [enter] if run.usage().requests < 1 else [unlock]
+
+    result = world.run(JsonAgent(tools=select, model=ScriptedModel(call("enter"), ANSWER)), "Go in.")
+    assert [one.content for one in result.calls][0] == "inside"
+    assert asked == [0, 1]
+
+
 def test_a_list_of_tools_may_be_given_by_name(world):
     model = ScriptedModel(call("look"), call("enter"), ANSWER)
     assert world.run(JsonAgent(look, tools=[enter], model=model), "Go in.").answer == "in"
