@@ -269,6 +269,8 @@ class StepTools:
     def select(self) -> ToolRegistry:
         """Return the tools of the next step; the same tools keep their registry and its schemas."""
         spec = self._spec
+        if spec.select is None and not spec.toolsets:
+            return self.last
         selected = self._call_selector(spec.select) if spec.select is not None else []
         listed = [tool for toolset in spec.toolsets for tool in toolset.list_tools()]
         if selected != self._selected or listed != self._listed:

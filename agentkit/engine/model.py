@@ -7,8 +7,9 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from dataclasses import field
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pydantic_core import from_json
@@ -185,10 +186,9 @@ class ProviderToolCalled(Event):
         return f"{self.name} {self.arguments[:MAX_NOTICED_CHARS]}, run by the provider{sources}{failed}"
 
 
-def _provider_events(reply: Reply) -> Iterator[ProviderToolCalled]:
-    for step in reply.message.get("provider_calls") or ():
-        sources = tuple(source["url"] for source in step.get("sources", ()))
-        yield ProviderToolCalled(step["name"], step["arguments"], sources, step.get("error", ""))
+def _describe_provider_call(step: Mapping[str, Any]) -> ProviderToolCalled:
+    sources = tuple(source["url"] for source in step.get("sources", ()))
+    return ProviderToolCalled(step["name"], step["arguments"], sources, step.get("error", ""))
 
 
 @frozen
@@ -204,21 +204,24 @@ class AskModel:
         reply: Reply | None = None
         try:
             asked = self.model.ask(self.request)
-            _check_pieces(asked, Iterator, f"{self.model.name}.ask")
-            with closing(asked) as pieces:
-                for piece in pieces:
+            _check_pieces(asked, _STREAMS, f"{self.model.name}.ask")
+            try:
+                for piece in asked:
                     if isinstance(piece, Reply):
                         reply = piece
                     elif isinstance(piece, Event):
                         yield piece
                     else:
                         raise _explain_piece(self.model, piece)
+            finally:
+                asked.close()
         except AgentkitError:
             raise
         except Exception as error:
             raise _to_model_error(self.model, error) from error
         yield ModelReplied(reply := _require_reply(reply, self.model))
-        yield from _provider_events(reply)
+        for step in reply.message.get("provider_calls") or ():
+            yield _describe_provider_call(step)
         return reply
 
     async def aperform(self) -> AsyncGenerator[Event | Done[Reply], None]:
@@ -231,7 +234,7 @@ class AskModel:
             if not hasattr(self.model, "aask"):
                 raise DefinitionError(f"the model {self.model.name!r} has no method aask, which async runs need")
             asked = self.model.aask(self.request)
-            _check_pieces(asked, AsyncIterator, f"{self.model.name}.aask")
+            _check_pieces(asked, _ASYNC_STREAMS, f"{self.model.name}.aask")
             async with aclosing(asked) as pieces:
                 while (piece := await _next(pieces, end)) is not None:
                     if isinstance(piece, Reply):
@@ -245,9 +248,14 @@ class AskModel:
         except Exception as error:
             raise _to_model_error(self.model, error) from error
         yield ModelReplied(reply := _require_reply(reply, self.model))
-        for event in _provider_events(reply):
-            yield event
+        for step in reply.message.get("provider_calls") or ():
+            yield _describe_provider_call(step)
         yield Done(reply)
+
+
+_STREAMS = GeneratorType, Iterator
+_ASYNC_STREAMS = AsyncGeneratorType, AsyncIterator
+"""What a backend may return, the usual type first: an abstract class takes longer to ask."""
 
 
 def _check_provider_tools(model: Model, request: Request) -> None:
@@ -268,9 +276,9 @@ async def _next(pieces: AsyncGenerator[Delta | Reply, None], end: float | None) 
         return await anext(pieces, None)
 
 
-def _check_pieces(pieces: object, kind: type, method: str) -> None:
+def _check_pieces(pieces: object, kinds: tuple[type, ...], method: str) -> None:
     """Raise `DefinitionError` if the method of a backend is no generator function."""
-    if not isinstance(pieces, kind):
+    if not isinstance(pieces, kinds):
         if isinstance(pieces, Coroutine):
             pieces.close()
         raise DefinitionError(
@@ -282,7 +290,7 @@ def _check_pieces(pieces: object, kind: type, method: str) -> None:
 def _require_reply(reply: Reply | None, model: Model) -> Reply:
     if reply is None:
         raise ModelError(f"model {model.name!r}: its backend ended without a reply. It must yield a Reply, last.")
-    if not isinstance(reply.message, Mapping):
+    if not isinstance(reply.message, (dict, Mapping)):  # an abstract class is slow to ask
         raise _explain_piece(model, reply.message)
     return reply
 

@@ -376,6 +376,7 @@ class LimitPolicy:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
+        self._get_budget = lambda: budget
         self.steps = budget.before.steps
         self.is_last = False
         self.refused: int | None = None
@@ -385,7 +386,8 @@ class LimitPolicy:
     def change(self, effect: Effect[Any]) -> Effect[Any]:
         """Return the effect with the remaining time, and calls with this budget."""
         if isinstance(effect, CallTools):
-            return effect.with_calls(map(self._limit_call, effect.calls))
+            left = self.budget.seconds_left(is_last=self.is_last)
+            return effect.with_calls([self._limit_call(bound, left) for bound in effect.calls])
         if isinstance(effect, WaitForTicket):
             return cap_timeout(effect, self.budget.seconds_left(is_last=self.is_last))
         if isinstance(effect, Sleep):
@@ -396,8 +398,9 @@ class LimitPolicy:
 
     def begin(self, effect: AskModel) -> AskModel | Flow[Reply]:
         """Return the request with the remaining time; raise the error of a limit that is reached."""
-        self._check()
-        request = cap_timeout(effect.request, self.budget.seconds_left(is_last=self.is_last))
+        left = self.budget.seconds_left(is_last=self.is_last)
+        self._check(left)
+        request = cap_timeout(effect.request, left)
         if self.priced:
             return self._pay(AskModel(effect.model, request))
         return effect if request is effect.request else AskModel(effect.model, request)
@@ -428,8 +431,8 @@ class LimitPolicy:
         self.steps += 1
         return reply
 
-    def _check(self) -> None:
-        if self.budget.seconds_left(is_last=self.is_last) <= 0:
+    def _check(self, seconds_left: float) -> None:
+        if seconds_left <= 0:
             raise self._exceeded("seconds")
         if self.is_last:
             return
@@ -447,12 +450,12 @@ class LimitPolicy:
         taken = f"the last of its {unit}" if most is None else f"{most:,} {unit.removesuffix('s' if most == 1 else '')}"
         return LimitExceeded(f"no final answer after {taken}, nor in one last request for it", reason=reason)
 
-    def _limit_call(self, bound: BoundCall) -> BoundCall:
+    def _limit_call(self, bound: BoundCall, seconds_left: float) -> BoundCall:
         """Return the call with this budget and the remaining time; beyond the limit, a call that fails and says why."""
         if bound.problem is None and not bound.is_answer and (most := self.budget.take_call()):
             self.refused = most
             return bound.refuse(f"Not run: the run's limit of {most} tool calls is reached.")
-        return cap_timeout(bound.within(lambda: self.budget), self.budget.seconds_left(is_last=self.is_last))
+        return cap_timeout(bound.within(self._get_budget), seconds_left)
 
     def _hold_dollars(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """Return the request, shortened to what the dollars pay for, and the dollars that are set aside for it."""

@@ -161,9 +161,11 @@ class _LoopDetector:
     def _is_known(self, outcome: _Outcome, result: ToolResult) -> bool:
         """Return whether a recent call of the tool had the same result, with the same arguments unless both failed."""
         found = [turn[outcome] for turn in self.recent if outcome in turn]
+        if not found:
+            return False
         if result.error is not None and any(earlier.has_failed for earlier in found):
             return True
-        arguments = to_canonical_text(result.call.arguments) if found else ""
+        arguments = to_canonical_text(result.call.arguments)
         return any(arguments in earlier.arguments for earlier in found)
 
     def _withdraw(self, tools: Iterable[JsonTool[..., Any] | None]) -> set[str]:

@@ -62,7 +62,7 @@ class _QuestionPolicy:
     def begin(self, effect: CallTools) -> CallTools | Flow[list[ToolResult]]:
         """Return the calls as they run; a flow if one of them has asked before."""
         prepared = effect.with_calls(map(self._prepare, effect.calls))
-        if any(bound.call.id in self.inputs.asking for bound in effect.calls):
+        if self.inputs.asking and any(bound.call.id in self.inputs.asking for bound in effect.calls):
             return self._ask_and_run(prepared)
         for bound in effect.calls:
             effect.finished.pop(bound.call.id, None)
@@ -70,8 +70,9 @@ class _QuestionPolicy:
 
     def end(self, effect: CallTools, done: list[ToolResult]) -> list[ToolResult] | Flow[list[ToolResult]]:
         """Return the results; a flow if one of the calls asks."""
-        if any(result.is_open for result in done):
-            return self._ask_and_run(effect, done)
+        for result in done:
+            if result.is_open:
+                return self._ask_and_run(effect, done)
         for result in done:
             self.inputs.forget(result.call.id)
         return done
@@ -175,6 +176,9 @@ class _QuestionPolicy:
                 self.inputs.asking[identity] = AskingCall(asking.questions, asking.state, {}, known)
 
             return CallQuestions(answered, known, register)
+
+        if function is None:
+            return bound.within(make)
 
         def respond() -> Respondent:
             outer = enclosing(Respondent) or NO_RESPONDENT

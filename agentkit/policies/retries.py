@@ -20,7 +20,7 @@ from typing import Any, get_args
 
 from ..core.errors import ModelError, ModelErrorKind, NoAnswer
 from ..core.flow import Emit, Flow, Hooks, Policy, Sleep, WarningEvent, around, ask, interpret
-from ..core.messages import Message, assistant, calls_of, text_of, user
+from ..core.messages import Message, assistant, text_of, user
 from ..core.portable import iterate_scalars, parse_json
 from ..core.values import frozen
 from ..engine.loop import REMINDER
@@ -344,12 +344,12 @@ def retry_echoes(instructions: Sequence[str]) -> Policy:
 def _is_echo(message: Message, request: Request, own: Sequence[str]) -> bool:
     """Return whether the answer in a reply, a text or the texts of an answer's call, repeats one of the own texts."""
     answer = request.tools.answer
-    calls = calls_of(message)
-    if answer is None or (calls and all(call.name != answer.name for call in calls)):
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    if answer is None or (calls and answer.name not in [call["name"] for call in calls]):
         return False
     texts = [text_of(message)]
     if calls:
-        given = [parse_json(call.arguments) for call in calls if call.name == answer.name]
+        given = [parse_json(call["arguments"]) for call in calls if call["name"] == answer.name]
         texts = [text for text in iterate_scalars(given) if isinstance(text, str)]
     if not (texts := [text for text in texts if _is_long(text)]):
         return False

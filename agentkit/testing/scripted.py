@@ -81,12 +81,7 @@ class ScriptedModel:
     def __init__(self, *replies: Any, name: str = "scripted") -> None:
         self.script: list[Any] = list(replies[0]) if len(replies) == 1 and isinstance(replies[0], list) else [*replies]
         self.requests: list[Request] = []
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """The name that was passed."""
-        return self._name
+        self.name = name
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
         """Yield the next reply of the script."""
@@ -119,7 +114,7 @@ class ScriptedModel:
         if isinstance(entry, Reply):
             return entry
         message = _build_message(entry, place, request.tools)
-        extra = entry if isinstance(entry, Mapping) else {}
+        extra = {} if isinstance(entry, str) else entry
         usage = Usage(**{"requests": 1, **extra.get("usage", {})})
         return Reply(message, usage, extra.get("finish_reason"), self.name)
 

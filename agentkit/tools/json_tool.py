@@ -234,8 +234,6 @@ class JsonTool(Generic[P, R]):
 
     def _restore_names(self, arguments: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
         """Return the arguments under the parameters' own names, where a rendered dialect had to replace them."""
-        if not self._aliased:
-            return arguments
         try:
             given = from_json(arguments) if isinstance(arguments, str) else arguments
         except ValueError:
@@ -274,8 +272,9 @@ class JsonTool(Generic[P, R]):
             repair: Overrides the tool's own setting.
         """
         context = context or RunContext(None)
-        values = {name: find_injected(parameter, context) for name, parameter in self.arguments.injected.items()}
-        arguments = self._restore_names(arguments)
+        injected = self.arguments.injected
+        values = {name: find_injected(parameter, context) for name, parameter in injected.items()} if injected else {}
+        arguments = self._restore_names(arguments) if self._aliased else arguments
         found = bind_arguments(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
         if self.isolate and not isinstance(found.ready, ExceptionInfo):
             found = replace(found, ready=partial(run_isolated, self.name, found.ready))

@@ -256,7 +256,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             A call with the tool's own name and a JSON object as arguments, as the history should hold it.  Its `call`
             is the given one if nothing was repaired.
         """
-        tool = self._find_tool(call.name)
+        tool = self._tools.get(call.name) or self._find_meant(call.name)
         if tool is None:
             raw = "" if is_strict_object(call.arguments) else call.arguments
             refused = replace(call, name=to_portable_name(call.name), arguments="{}" if raw else call.arguments)
@@ -275,11 +275,9 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         is_answer = tool is self.answer
         return BoundCall(call, bound.ready, tool, is_answer=is_answer, repairs=repairs, context=context, origin=origin)
 
-    def _find_tool(self, name: str) -> JsonTool[..., Any] | None:
-        """Return the tool of that name or, where names are repaired, the one that it certainly means."""
-        if name in self._tools or self.repair == "off":
-            return self._tools.get(name)
-        tool = self._tools.get(match_tool_name(name, self._tools) or "")
+    def _find_meant(self, name: str) -> JsonTool[..., Any] | None:
+        """Return the tool that an unknown name certainly means, where names are repaired."""
+        tool = None if self.repair == "off" else self._tools.get(match_tool_name(name, self._tools) or "")
         return tool if tool is not None and tool.repair != "off" else None
 
     def execute(self, name: str, arguments: str = "{}") -> ToolResult:

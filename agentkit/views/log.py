@@ -36,7 +36,8 @@ MIN_WRAP_COLUMNS = 20
 """Columns of the text below which it is not wrapped."""
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 _lazy_logger: Any = logger.opt(lazy=True)
-_activations = getattr(getattr(logger, "_core", None), "activation_list", ())
+_core = getattr(logger, "_core", None)
+_activations = getattr(_core, "activation_list", ())
 if not any("agentkit.".startswith(name) for name, _ in _activations):
     logger.disable("agentkit")  # unless the program enabled or disabled it before this import
 
@@ -45,7 +46,7 @@ def log_event(event: Event) -> None:
     """Send the lines of an event to loguru and to the printer that `show` set; every agent has this listener."""
     if event.is_piece or isinstance(event, SubRun):  # the inner agent has this listener, too
         return
-    if not _printers and getattr(getattr(logger, "_core", None), "enabled", {}).get(__name__) is False:
+    if not _printers and getattr(_core, "enabled", {}).get(__name__) is False:
         return
     path = enclosing(AgentPath)
     agents = path.names if path else ()

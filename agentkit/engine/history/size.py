@@ -81,9 +81,9 @@ class TokenBounds:
 def count_characters(message: Message) -> int:
     """Estimate how many characters of a message are sent to the model."""
     content = message.get("content")
-    parts = content if isinstance(content, list) else ()
     size = len(content) if isinstance(content, str) else 0
-    size += sum(len(part["text"]) if part.get("type") == "text" else _count_part(part) for part in parts)
+    if isinstance(content, list):
+        size = sum(len(part["text"]) if part.get("type") == "text" else _count_part(part) for part in content)
     for call in message.get("tool_calls") or ():
         function = call["function"]
         size += len(function["name"]) + len(function["arguments"]) + _FRAME

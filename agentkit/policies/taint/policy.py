@@ -253,9 +253,9 @@ class _Guard:
                 bound = self._check_sources(self._check_readers(bound, tool), tool)
         if tool is None or bound.is_answer:
             return bound
-        call = EnclosingCall(self.origins, bound.origin, self.is_strict)
+        enclose = partial(EnclosingCall, self.origins, bound.origin, self.is_strict)
         delimiter = self.known.get(bound.call.id, self.delimiter)
-        return bound.change(inside=(lambda: call, *bound.inside), shorten=partial(_delimit, bound, delimiter))
+        return bound.change(inside=(enclose, *bound.inside), shorten=partial(_delimit, bound, delimiter))
 
     def _check_sources(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
         """Hold a call that untrusted text may have caused."""

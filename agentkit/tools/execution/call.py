@@ -6,7 +6,7 @@ An error of the tool is a result too, in the words that the model reads.
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
@@ -261,7 +261,7 @@ class BoundCall:
 
     def within(self, *makers: Make) -> "BoundCall":
         """Return the same call, each run of which the values of `makers` enclose."""
-        return self.change(inside=(*makers, *self.inside))
+        return copy_with(self, {"inside": (*makers, *self.inside)})
 
     def change(self, **changes: Any) -> "BoundCall":
         """Return a copy with these fields changed; policies copy each call often."""
@@ -317,13 +317,13 @@ class BoundCall:
                         return self.fail(describe_tool_error(error), start, error)
             await asyncio.sleep(choose_pause(self.first_pause, failures))
 
-    def _makers(self) -> Iterator[Make]:
-        """Yield what makes the values that enclose one run of the function: the call itself, and those of policies."""
-        if self.context is not None and not self.is_answer:
-            outer = enclosing(AgentPath)
-            yield partial(AgentPath, (*(outer.names if outer else ()), self.call.name))
-            yield partial(ParentCall, self.call, self.context)
-        yield from self.inside
+    def _makers(self) -> Sequence[Make]:
+        """Return what makes the values that enclose one run of the function: the call itself, and those of policies."""
+        if self.context is None or self.is_answer:
+            return self.inside
+        outer = enclosing(AgentPath)
+        path = partial(AgentPath, (*(outer.names if outer else ()), self.call.name))
+        return (path, partial(ParentCall, self.call, self.context), *self.inside)
 
     def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
         """Return the result of a failed call, with the error for the model."""

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import field
 from functools import partial
 from queue import Empty
@@ -67,7 +67,7 @@ class CallTools:
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
         turn_type = CallerToolTurn if self.on_caller else BlockingToolTurn
         turn = turn_type(self.calls, self.finished, self.clock, self.max_pending)
-        with closing(turn), on_cancel(turn.stop):
+        with turn, on_cancel(turn.stop):
             for stage in plan_stages(self.calls, sequential=self.sequential or self.on_caller):
                 yield from turn.begin(stage)
                 while turn.is_open:
@@ -78,7 +78,7 @@ class CallTools:
         if self.on_caller:
             raise DefinitionError(CALLER_IN_ASYNC_RUN)
         turn = AsyncToolTurn(self.calls, self.finished, self.clock, self.max_pending)
-        with closing(turn), on_cancel(turn.stop):
+        with turn, on_cancel(turn.stop):
             for stage in plan_stages(self.calls, sequential=self.sequential):
                 for event in turn.begin(stage):
                     yield event

@@ -18,7 +18,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from types import coroutine
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from ...core.context import Progress
 from ...core.errors import ExceptionInfo, RunStopped
@@ -266,7 +266,10 @@ class ToolTurn(ABC):
         """Cancel the turn, from any thread, because the enclosing run was cancelled."""
         self.put(RunStopped("cancelled: the enclosing run was stopped"))
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Stop waiting: cancel the running calls and record which calls never started."""
         jobs = self._jobs
         self._jobs = {}
@@ -294,7 +297,7 @@ class ToolTurn(ABC):
         for bound in job.group:
             bound.mark_begun()
             yield ToolStarted(bound)
-        self._begun.update(bound.call.id for bound in job.group)
+        self._begun.update([bound.call.id for bound in job.group])
         if job.bound.problem is not None:
             self._end(job, job.bound.fail(job.bound.problem))
         elif job.bound.timeout is not None and job.bound.timeout <= 0:
