@@ -20,10 +20,9 @@ from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Emit, Flow, Hooks, Policy, ask, interpret
 from ..core.messages import DEVELOPER, Label, Message, delimit_data, join_labels, label_of_words
 from ..engine.history.moved import Compacted, Moved, ShortenedHistory, tell
-from ..engine.history.size import RunningSize, count_characters
+from ..engine.history.size import RunningSize, count_characters, parse_window
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Model, Reply, Request
-from ..models.windows import parse_window
 from ..policies.long_results import KEPT, PAGE_KEY, READ_MORE, ReadingTools, TruncatedResults, format_address
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry

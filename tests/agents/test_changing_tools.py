@@ -48,7 +48,7 @@ def test_a_call_has_the_tools_that_its_request_offered(world):
         return [enter] if run.usage().requests < 1 else [unlock]
 
     result = world.run(JsonAgent(tools=select, model=ScriptedModel(call("enter"), ANSWER)), "Go in.")
-    assert [one.content for one in result.calls][0] == "inside"
+    assert result.calls[0].content == "inside"
     assert asked == [0, 1]
 
 

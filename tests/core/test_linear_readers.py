@@ -23,6 +23,7 @@ from agentkit.core.messages import UNKNOWN, ToolCall, assistant, remove_delimite
 from agentkit.core.portable import split_words, to_object_text, to_portable_name
 from agentkit.engine.history import repair_history
 from agentkit.engine.history.moved import find_passages
+from agentkit.engine.history.size import parse_window
 from agentkit.engine.model import AskModel, ModelAsked, PartialAnswerReader, Request, ToolCallDelta
 from agentkit.models.led import lead_request
 from agentkit.models.litellm.errors import convert_error
@@ -30,7 +31,6 @@ from agentkit.models.litellm.limits import mend_body
 from agentkit.models.litellm.model import _announces_more
 from agentkit.models.litellm.streams import _TEXT_COUNT, ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
-from agentkit.models.windows import parse_window
 from agentkit.policies.evidence import find_unsupported
 from agentkit.policies.long_results import TruncatedResults, read_more, search_conversation
 from agentkit.policies.retries import retry_echoes
@@ -166,7 +166,7 @@ READERS = {
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "policies.long_results": read_stored,
-    "models.windows": parse_window,
+    "engine.history.size": parse_window,
     "policies.evidence": lambda text: find_unsupported(CLAIMS, text),
     "policies.evidence: results": lambda text: find_unsupported(text, CLAIMS),
     "policies.taint.hidden": read_references,

@@ -5,7 +5,7 @@ from wire_providers import Play, Provider
 
 from agentkit.core.errors import ModelError
 from agentkit.core.messages import user
-from agentkit.models.windows import Window, parse_window
+from agentkit.engine.history.size import Window, parse_window
 from agentkit.testing.server import ModelServer
 
 SAID = [
