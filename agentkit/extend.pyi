@@ -89,6 +89,7 @@ from .schemas.walk import JsonSchema as JsonSchema
 from .sessions.journal.connections import close_store as close_store
 from .sessions.journal.connections import open_store as open_store
 from .sessions.journal.connections import opened_store as opened_store
+from .sessions.journal.maintenance import EVALUATION_PREFIX as EVALUATION_PREFIX
 from .sessions.journal.maintenance import JournaledRun as JournaledRun
 from .sessions.journal.maintenance import Mark as Mark
 from .sessions.journal.maintenance import delete_conversation as delete_conversation

@@ -13,7 +13,6 @@ from typing import Any, cast
 from uuid import uuid4
 
 from .. import AgentkitError, JsonAgent, RunError, Session
-from ..evals import EVALUATION_PREFIX
 from ..extend import (
     Place,
     StoredConversation,
@@ -122,7 +121,6 @@ class EditorAgent:
                 updated_at=datetime.fromtimestamp(info.seen, UTC).isoformat(),
             )
             for info in found
-            if not info.name.startswith(EVALUATION_PREFIX)
         ]
         return schema.ListSessionsResponse(sessions=sessions)
 

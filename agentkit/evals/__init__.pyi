@@ -2,7 +2,6 @@ from .cases import Case as Case
 from .cases import read_cases as read_cases
 from .checks import Attempt as Attempt
 from .checks import MadeCall as MadeCall
-from .journal import EVALUATION_PREFIX as EVALUATION_PREFIX
 from .journal import list_evaluations as list_evaluations
 from .journal import read_evaluation as read_evaluation
 from .report import Comparison as Comparison

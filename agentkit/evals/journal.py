@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import RunError
 from ..extend import (
+    EVALUATION_PREFIX,
     ConversationBusy,
     Lease,
     Place,
@@ -29,9 +30,6 @@ from ..extend import (
     to_valid_text,
 )
 from .report import EvalReport, Trial
-
-EVALUATION_PREFIX = "eval:"
-"""The beginning of the names of conversations that belong to evaluations."""
 
 
 @dataclass

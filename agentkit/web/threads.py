@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote
 
 from .. import AgentkitError, JsonAgent, Pending, Question, Session, ToolCall
-from ..evals import EVALUATION_PREFIX
 from ..events import Event, ModelAsked, QuestionAsked, RunStarted
 from ..extend import (
     CallOpened,
@@ -534,7 +533,6 @@ def list_threads(store: Place, user: str = "", limit: int = LIST_LENGTH) -> list
     return [
         {"id": info.name.removeprefix(prefix), "title": info.title, "at": info.seen, "state": info.state}
         for info in list_conversations(store, beginning=prefix, limit=limit)
-        if user or not info.name.startswith(EVALUATION_PREFIX)
     ]
 
 

@@ -20,8 +20,7 @@ from acp.exceptions import RequestError
 from agentkit import JsonAgent, ModelError, Paused, Question, Session, ask_question, tool
 from agentkit.acp import EditorAgent
 from agentkit.acp.agent import MessageReader
-from agentkit.evals import EVALUATION_PREFIX
-from agentkit.extend import LiveRespondent, enclosing
+from agentkit.extend import EVALUATION_PREFIX, LiveRespondent, enclosing
 from agentkit.journal import runs
 from agentkit.mcp import MCPServer
 from agentkit.secrets import hide

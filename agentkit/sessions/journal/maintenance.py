@@ -269,6 +269,10 @@ class ConversationInfo:
     tags: tuple[str, ...] = ()
 
 
+EVALUATION_PREFIX = "eval:"
+"""The beginning of the names of conversations that belong to evaluations."""
+
+
 def list_conversations(
     store: Place = DEFAULT_PATH, *, beginning: str = "", limit: int | None = None
 ) -> list[ConversationInfo]:
@@ -276,11 +280,13 @@ def list_conversations(
 
     Args:
         store: The journal.
-        beginning: The beginning of their names.
+        beginning: The beginning of their names.  Those of evaluations are listed only for a beginning of their own.
         limit: The greatest number, of those whose last runs began last; the rest is not read.
     """
     with opened_store(store, must_exist=True) as opened, reading(opened, "the list of conversations"):
-        names = {key: name for name, key in opened.names().items() if name.startswith(beginning)}
+        hidden = () if beginning.startswith(EVALUATION_PREFIX) else EVALUATION_PREFIX
+        named = [(key, name) for name, key in opened.names().items() if name.startswith(beginning)]
+        names = {key: name for key, name in named if not name.startswith(hidden)}
         last = _find_last_runs(opened, names, limit) if names else {}
         seen = _read_last_times(opened, [run for run in last.values() if run.ended is None])
         titles = _read_titles(opened, [*last])

@@ -87,6 +87,11 @@ class TestTheListOfConversations:
         assert list_conversations(path)[0].title == "About kolkata"
         assert Session.open("kolkata", path).messages[1]["content"] == "About kolkata"
 
+    def test_those_of_evaluations_are_listed_apart_and_take_no_place(self, world, path):
+        start_conversations(world, path, "kolkata", "eval:1/case/1", "eval:1/case/2")
+        assert [info.name for info in list_conversations(path, limit=1)] == ["kolkata"]
+        assert len(list_conversations(path, beginning="eval:")) == 2
+
     @pytest.mark.parametrize("title", [None, 3, "two\nlines", "x" * 201])
     def test_a_title_that_no_list_can_show_is_refused(self, world, path, title):
         start_conversations(world, path, "kolkata")
