@@ -453,19 +453,19 @@ def sort_results(history: list[Message]) -> None:
     history[place + 1 :] = sorted(history[place + 1 :], key=lambda message: order.get(message["tool_call_id"], 0))
 
 
-def normalize_calls(history: list[Message], calls: Iterable[ToolCall], raw: Mapping[str, str]) -> None:
+def normalize_calls(history: list[Message], calls: Mapping[str, ToolCall], raw: Mapping[str, str]) -> None:
     """Replace the calls in the last turn of `history` by `calls`: resolved names, arguments that are JSON objects.
 
-    Every provider accepts these in later requests, whatever the model wrote.  `raw` is what it wrote in the place of an
-    object, by the ids of the calls; the message keeps it, because a call that is bound again must fail again.  A
-    message without a difference stays the same object; otherwise it is replaced, its other keys kept.
+    Every provider accepts these in later requests, whatever the model wrote.  Both mappings are by the ids of the
+    calls.  `raw` is what the model wrote in the place of an object; the message keeps it, because a call that is bound
+    again must fail again.  A message without a difference stays the same object; otherwise it is replaced, its other
+    keys kept.
     """
     place = len(history) - 1
     while history[place]["role"] == "tool":
         place -= 1
     message = history[place]
-    understood = {call.id: call for call in calls}
-    written = [_normalize_call(call, understood.get(call["id"])) for call in message["tool_calls"]]
+    written = [_normalize_call(call, calls.get(call["id"])) for call in message["tool_calls"]]
     if any(map(operator.is_not, written, message["tool_calls"])):
         history[place] = {
             **message,

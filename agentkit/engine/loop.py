@@ -120,9 +120,8 @@ def agent_loop(
 
 def _answer_calls(bound: Sequence[BoundCall], history: list[Message]) -> Flow[Answer | None]:
     """Run the calls of a turn, append their results to the history, and return the answer if one of them gave it."""
-    normalize_calls(
-        history, [entry.call for entry in bound], {entry.call.id: entry.raw for entry in bound if entry.raw}
-    )
+    calls = {entry.call.id: entry.call for entry in bound}
+    normalize_calls(history, calls, {entry.call.id: entry.raw for entry in bound if entry.raw})
     finished: dict[str, ToolResult] = {}
     results: dict[str, ToolResult] = {}
     rest: str | None = CANCELLED
