@@ -106,7 +106,30 @@ RAW = JsonTool.from_schema(
         },
     },
 )
-TOOLS = ToolRegistry(forecast, buy, choose, pets, wrapping, ping, RAW)
+SHOOT = JsonTool.from_schema(
+    name="shoot",
+    description="Required keys with defaults, as zod lists them.",
+    call=lambda **given: given,
+    parameters={
+        "type": "object",
+        "properties": {
+            "scale": {"enum": ["css", "device"], "default": "css"},
+            "size": {
+                "type": "object",
+                "properties": {"width": {"type": "integer", "default": 5}, "height": {"type": "integer"}},
+                "required": ["width", "height"],
+            },
+            "area": {
+                "anyOf": [
+                    {"type": "object", "properties": {"x": {"default": 0}, "y": {}}, "required": ["x"]},
+                    {"type": "object", "properties": {"left": {}, "y": {}}, "required": ["left"]},
+                ]
+            },
+        },
+        "required": ["scale"],
+    },
+)
+TOOLS = ToolRegistry(forecast, buy, choose, pets, wrapping, ping, RAW, SHOOT)
 ROME = {"city": "Rome"}
 
 # name, what the model wrote, the value (None: refused), kinds of the receipts, or what the refusal says
@@ -185,12 +208,22 @@ SLIPS = [
     ("forecast", "```json\n{'arguments': {'CITY': 'Rome', 'tags': '[\"a\",]', 'unit': 'celsius',}}\n```",
      ROME | {"tags": ["a"]}, "code fence, single quotes, trailing comma; wrapped in 'arguments'; spelling of a key; "
      "spelling of an option; array as a string"),
+    ("shoot", "{}", {"scale": "css"}, "default for a missing key"),
+    ("shoot", '{"scale": "device"}', {"scale": "device"}, ""),
+    ("shoot", '{"Scale": "device"}', {"scale": "device"}, "spelling of a key"),
+    ("shoot", '{"arguments": {"scale": "device"}}', {"scale": "device"}, "wrapped in 'arguments'"),
+    ("shoot", '{"arguments": {}}', {"scale": "css"}, "wrapped in 'arguments'; default for a missing key"),
+    ("shoot", '{"size": {"height": 2}}', {"size": {"height": 2, "width": 5}, "scale": "css"},
+     "default for a missing key; default for a missing key"),
     # nothing at all
     ("ping", "", {}, ""),
     ("ping", "null", {}, ""),
     ("ping", " {} ", {}, ""),
     ("ping", '{"arguments": {}}', {}, "wrapped in 'arguments'"),
     # refused
+    ("shoot", '{"scal": "device"}', None, "scale: missing"),
+    ("shoot", '{"size": {}}', None, "size.height: missing"),
+    ("shoot", '{"scale": "css", "area": {"y": 1}}', None, "area.x: missing"),
     ("forecast", '{"city": "Ro', None, "cut off after 12 characters"),
     ("forecast", '{"city": "Rome"', None, "cut off"),
     ("forecast", '{"city": "Rome", "days": 1', None, "cut off"),

@@ -54,11 +54,12 @@ NULL_TEXTS = ("null", "None", "")
 
 
 def apply_fixes(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSchema) -> list[Repair]:
-    """Fix the names of keys first; where all keys are correct, nulls and values."""
+    """Fix the names of keys first; where all keys are correct, nulls, values and missing keys."""
     found = list(found)
     return _fix_keys(given, found, parameters) or [
         *fix_nulls(given, found, parameters),
         *_fix_values(given, found, parameters),
+        *_fill_defaults(given, found, parameters),
     ]
 
 
@@ -87,6 +88,21 @@ def _fix_values(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSc
         if len(fitting) == 1 and holder is not None:
             ((kind, holder[path[-1]]),) = fitting.values()
             repairs.append(make_repair(path, kind, value, holder[path[-1]]))
+    return repairs
+
+
+def _fill_defaults(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSchema) -> list[Repair]:
+    """Add each missing key that is required and has a default, as zod's schemas of outputs list it."""
+    repairs = []
+    for path in (finding.path for finding in found if finding.kind == "missing"):
+        holder = find_value(given, path[:-1])
+        objects = [node for node in find_schemas(parameters, path[:-1]) if "properties" in node]
+        if not isinstance(holder, dict) or len(objects) != 1 or holder.keys() - objects[0]["properties"].keys():
+            continue  # an alternative, or an unknown key, may be another reading
+        defaults = [node["default"] for node in find_schemas(parameters, path) if "default" in node]
+        if len(defaults) == 1:
+            holder[path[-1]] = copy_value(defaults[0])
+            repairs.append(make_repair(path, "default for a missing key", None, defaults[0]))
     return repairs
 
 
