@@ -121,6 +121,8 @@ class RemoteTools:
             return "it is not in the lock"
         if tool.execution is not None and tool.execution.task_support == "required":
             return "it runs only as a task of the protocol, and this client has no tasks"
+        if not _is_for_models(tool):
+            return "it is for the page that the server shows in a client, not for a model"
         return ""
 
     def make_own(self, name: str, description: str, parameters: JsonSchema, invoke: Invoke) -> JsonTool[..., Any]:
@@ -181,6 +183,13 @@ class RemoteTools:
 
     def _find_override(self, name: str) -> ToolEffect | None:
         return next((effect for pattern, effect in self._effects.items() if fnmatchcase(name, pattern)), None)
+
+
+def _is_for_models(tool: types.Tool) -> bool:
+    """Return whether a model may call a tool.  Source: the extension MCP Apps, `_meta.ui.visibility`."""
+    page = (tool.meta or {}).get("ui")
+    visible = page.get("visibility") if isinstance(page, Mapping) else None
+    return not isinstance(visible, list) or not visible or "model" in visible
 
 
 def decide_effect(hints: types.ToolAnnotations | None, trust: Trust) -> ToolEffect:

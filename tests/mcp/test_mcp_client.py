@@ -194,6 +194,12 @@ def test_a_tool_that_runs_only_as_a_task_is_not_offered(world):
     assert "structured" in model.requests[0].tools
 
 
+def test_a_tool_for_the_page_of_a_server_alone_is_not_offered(world):
+    _, model = make_calls(world, scripted("Kinds"))
+    offered = [name for name in model.requests[0].tools if name.startswith("of_")]
+    assert offered == ["of_both", "of_none", "of_text"]
+
+
 def test_only_the_chosen_tools_are_offered(world):
     _, model = make_calls(world, scripted(tools=["e*"]))
     assert [*model.requests[0].tools] == ["final_answer", "echo", "env"]
