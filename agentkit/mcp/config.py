@@ -69,7 +69,11 @@ class Command:
     async def connect(self, transport: "Transport") -> AsyncGenerator[Streams, None]:
         """Start the program; yield the streams of its messages."""
         parameters = StdioServerParameters(
-            command=self.words[0], args=[*self.words[1:]], env=dict(self.env), cwd=self.cwd
+            command=self.words[0],
+            args=[*self.words[1:]],
+            env=dict(self.env),
+            cwd=self.cwd,
+            encoding_error_handler="replace",  # after one byte that is not UTF-8 the SDK reads no further message
         )
         is_windows = sys.platform == "win32"
         with open(os.devnull, "w", encoding="utf-8") if is_windows else _StderrPipe(transport) as errlog:

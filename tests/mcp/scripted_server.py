@@ -123,12 +123,13 @@ class Silent(Scripted):
 
 
 class Garbage(Scripted):
-    """Prints lines that are no messages, and answers to calls that no client made."""
+    """Prints lines that are no messages or no text, and answers to calls that no client made."""
 
     def tools_call(self, request):
         print("this is no JSON")
         print('{"jsonrpc": "1.0"}')
         print('["a list"]', flush=True)
+        os.write(1, b"this is no UTF-8: \xff\n")
         send({"jsonrpc": "2.0", "id": 987654, "result": {}})
         send({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "?"}})
         super().tools_call(request)
