@@ -11,7 +11,7 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager, redirect_stdout, suppress
 from contextvars import Context as EmptyContext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -703,7 +703,9 @@ async def serve_stdio(tools: Any, **options: Any) -> None:
     server = make_server(tools, **options)
     with _take_stdin() as lines:
         async with stdio_server(lines) as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+            sys.stdout.flush()  # while it goes to standard error; later the client would get what is in the buffer
+            with redirect_stdout(sys.stderr):
+                await server.run(read, write, server.create_initialization_options())
 
 
 @contextmanager

@@ -885,6 +885,25 @@ def test_a_file_of_messages_is_served_to_its_end(folder):
     assert "serverInfo" in ended.stdout
 
 
+def test_what_a_served_script_and_its_tools_print_is_on_standard_error(folder):
+    (folder / "serving.py").write_text('print("before")\n' + SERVING.partition("print")[0])
+    messages = [
+        HELLO,
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}},
+    ]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "serving.py"], cwd=folder, text=True, env=buffered, **pipes) as process:
+        for message in messages:
+            process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline())["id"] for _ in range(2)]
+        assert answers == [HELLO["id"], 2]
+        assert [process.stderr.readline() for _ in range(2)] == ["before\n", "noise\n"]
+        assert process.communicate()[0] == ""
+
+
 def test_our_client_gets_an_image_and_its_description_once(folder):
     (folder / "mine.py").write_text(f'def draw() -> bytes:\n    """Draw a dot."""\n    return {RED_DOT!r}\n')
     command = [sys.executable, "-m", "agentkit.cli", "mcp", "serve", "--tools", str(folder / "mine.py")]
