@@ -81,6 +81,7 @@ from ..extend import (
     to_valid_text,
     user_of,
 )
+from .remote_tools import render_blocks
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 ONLY_QUESTION = "answer"
@@ -312,11 +313,14 @@ def to_call_result(result: ToolResult, schema: Mapping[str, Any] | None = None) 
         schema: The output schema, for a tool that has one: then the value is also there as structured content.  A
             client refuses content that does not match it, so such a result is an error that says what was done.
     """
-    content: list[types.ContentBlock] = [types.TextContent(text=result.content)] if result.content else []
+    images: list[types.ContentBlock] = []
     for part in result.images:
         kind, _, data = str(part.get("image_url", {}).get("url", "")).removeprefix("data:").partition(";base64,")
         if data:
-            content.append(types.ImageContent(data=data, mime_type=kind))
+            images.append(types.ImageContent(data=data, mime_type=kind))
+    says_no_more = schema is None and result.content == render_blocks(images).text
+    texts = [] if says_no_more or not result.content else [types.TextContent(text=result.content)]
+    content = [*texts, *images]
     if result.error is not None:
         return types.CallToolResult(content=content, is_error=True)
     if schema is None:

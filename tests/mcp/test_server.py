@@ -284,6 +284,21 @@ def test_results_are_text_structured_content_and_images(talk):
     assert image.mime_type == "image/png"
 
 
+def test_an_image_alone_is_one_content_block(talk):
+    def plot():
+        """Plot."""
+        return RED_DOT
+
+    def describe():
+        """Plot and describe."""
+        return ["a dot", RED_DOT]
+
+    assert [block.type for block in talk(called("plot"), [plot])[0].content] == ["image"]
+    described, _ = talk(called("describe"), [describe])
+    assert [block.type for block in described.content] == ["text", "image"]
+    assert "a dot" in text_of(described)
+
+
 def test_failures_teach_the_model(talk):
     result, _ = talk(called("add", a="x"))
     assert result.is_error
