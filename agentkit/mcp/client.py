@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import mcp_types as types
 from mcp import Client
 
-from .. import JsonTool, Limits, RunContext, ToolError, ToolRegistry
+from .. import DefinitionError, JsonTool, Limits, RunContext, ToolError, ToolRegistry
 from ..extend import (
     Label,
     Message,
@@ -147,8 +147,9 @@ class MCPServer:
         """Return the servers of a file in the common form, `{"mcpServers": {"time": {"command": "uvx", ...}}}`.
 
         `${NAME}` is replaced by an environment variable, `${NAME:-default}` also without one.  A server has `command`,
-        `args`, `env`, `cwd`, or `url`, `headers`, `auth`; and of the keywords of `MCPServer` `prefix`, `trust`,
-        `effects`, `tools` and `timeout`.  Servers with `"disabled": true` are left out.  Other keys cause a warning.
+        `args`, `env`, `envFile`, `cwd`, or `url`, `headers`, `auth`; and of the keywords of `MCPServer` `prefix`,
+        `trust`, `effects`, `tools` and `timeout`.  Servers with `"disabled": true` are left out.  Other keys cause a
+        warning.
 
         Args:
             path: The file.
@@ -159,7 +160,13 @@ class MCPServer:
         """
         if lock is None and (beside := lock_path(path)).exists():
             lock = beside
-        return [cls(**keywords, lock=lock or None) for keywords in read_config(path)]
+        servers = []
+        for keywords in read_config(path):
+            try:
+                servers.append(cls(**keywords, lock=lock or None))
+            except DefinitionError as error:
+                raise DefinitionError(f"{os.fspath(path)}: {keywords['name']!r}: {error}") from error
+        return servers
 
     def __repr__(self) -> str:
         return f"MCPServer({self.name}: {self.endpoint})"

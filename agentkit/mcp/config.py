@@ -203,8 +203,10 @@ class _StderrPipe:
                 self._loop.remove_reader(self._reader)
 
 
-_VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(?:env:)?(\w+|/)(?::-([^}]*))?\}")
 _INPUT = re.compile(r"\$\{input:[^}]+\}")
+_QUOTED = re.compile(r"""\s*(["'])(.*?)\1\s*(?:#.*)?\Z""")
+_LAST_COMMENT = re.compile(r"(?:^|\s)\s*#.*\Z|^\s+|\s+\Z")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[\]}])')
 _RUNNERS = frozenset({"uvx", "npx", "uv", "node", "python", "python3", "docker", "bunx", "deno", "pipx", "run"})
@@ -213,7 +215,8 @@ _KEYWORDS = ("env", "cwd", "url", "headers", "auth", "prefix", "trust", "effects
 _ADDRESSES = ("url", "serverUrl", "httpUrl")
 _OFFERED = ("tools", "enabledTools", "includeTools")
 _LEFT_OUT = ("disabledTools", "excludeTools")
-_KEYS = (*_KEYWORDS, *_ADDRESSES, *_OFFERED, *_LEFT_OUT, "command", "args", "disabled", "enabled", "type", "transport")
+_OTHERS = ("command", "args", "envFile", "disabled", "enabled", "type", "transport")
+_KEYS = tuple(dict.fromkeys((*_KEYWORDS, *_ADDRESSES, *_OFFERED, *_LEFT_OUT, *_OTHERS)))
 """The keys of an entry, with those of other programs that mean the same."""
 _TRANSPORTS = ("stdio", "local", "http", "sse", "streamable-http", "streamable_http", "streamableHttp")
 
@@ -236,8 +239,9 @@ def make_endpoint(
             raise DefinitionError("MCPServer: env and cwd are for a command, not for a server at a URL.")
         if urlsplit(url).scheme not in ("http", "https"):
             raise DefinitionError(f"MCPServer: url must begin with http:// or https://, got {url!r:.80}.")
-        if isinstance(auth, str) and auth != "oauth":
-            raise DefinitionError(f"MCPServer: auth must be 'oauth' or an httpx2.Auth, got {auth!r:.40}.")
+        if auth not in (None, "oauth") and not isinstance(auth, httpx2.Auth):
+            shown = f"{auth!r:.40}" if isinstance(auth, str) else type(auth).__name__
+            raise DefinitionError(f"MCPServer: auth must be 'oauth' or an httpx2.Auth, got {shown}.")
         return Address(url, _check_texts("headers", headers), auth)
     if headers or auth:
         name = "headers are" if headers else "auth is"
@@ -292,7 +296,13 @@ def read_config(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     workspace = Path(path).resolve().parent
     if workspace.name.startswith("."):  # .vscode, .cursor
         workspace = workspace.parent
-    folders = {"workspaceFolder": str(workspace), "userHome": str(Path.home())}
+    folders = {
+        "workspaceFolder": str(workspace),
+        "workspaceFolderBasename": workspace.name,
+        "userHome": str(Path.home()),
+        "pathSeparator": os.sep,
+        "/": os.sep,
+    }
     for name, entry in servers.items():
         if not isinstance(entry, dict):
             raise DefinitionError(f"{place}: {name!r} must be an object, got {entry!r:.80}.")
@@ -332,10 +342,14 @@ def _to_keywords(name: str, entry: dict[str, Any], place: str, folders: Mapping[
         raise DefinitionError(
             f"{place}: the transport {transport!r:.40} is not supported. Use a command, or the URL of streamable HTTP."
         )
+    if isinstance(entry.get("trust"), bool):  # of a program in which it means that no call is asked about
+        warnings.warn(f"{place}: the value of 'trust' is ignored. Write 'trusted' or 'untrusted'.", stacklevel=2)
+        entry = {key: value for key, value in entry.items() if key != "trust"}
     known = {**os.environ, **folders}
-    env = _expand(entry.get("env"), place, known)
+    env = _read_env(entry, place, known)
     known |= {key: text for key, text in env.items() if isinstance(text, str)} if isinstance(env, dict) else {}
-    given = {**_expand({key: value for key, value in entry.items() if key != "env"}, place, known), "env": env}
+    rest = {key: value for key, value in entry.items() if key not in ("env", "envFile")}
+    given = {**_expand(rest, place, known), "env": env}
     arguments = given.get("args", [])
     if not isinstance(arguments, list) or not isinstance(given.get("command", ""), str):
         raise DefinitionError(f"{place}: command must be a text and args a list of texts.")
@@ -347,6 +361,38 @@ def _to_keywords(name: str, entry: dict[str, Any], place: str, folders: Mapping[
         tools = [*tools, *(f"!{pattern}" for pattern in left_out)]
     keywords = {key: given[key] for key in _KEYWORDS if key in given}
     return {**keywords, "name": name, "command": command, "url": url, "tools": tools}
+
+
+def _read_env(entry: Mapping[str, Any], place: str, known: Mapping[str, str]) -> Any:
+    """Return the variables in `envFile` and in `env`, which overrules the file, and may have numbers and null."""
+    env = _expand(entry.get("env"), place, known)
+    if isinstance(env, dict):
+        texts = {key: str(value) if type(value) in (int, float) else value for key, value in env.items()}
+        env = {key: text for key, text in texts.items() if text is not None}
+    file = _expand(entry.get("envFile"), place, known)
+    if not file:
+        return env
+    try:
+        text = (Path(known["workspaceFolder"]) / file).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DefinitionError(f"{place}: envFile {file!r:.200} cannot be read: {reason}.") from error
+    return {**_parse_variables(text), **(env or {})}
+
+
+def _parse_variables(text: str) -> dict[str, str]:
+    """Return the variables in the lines `NAME=value` of a file, which may be quoted, and have comments."""
+    found = {}
+    for line in text.splitlines():
+        name, is_set, value = line.strip().removeprefix("export ").partition("=")
+        if not is_set or name.startswith("#"):
+            continue
+        if quoted := _QUOTED.match(value):
+            value = quoted[2].replace("\\n", "\n") if quoted[1] == '"' else quoted[2]
+        else:
+            value = _LAST_COMMENT.sub("", value)
+        found[name.strip()] = value
+    return found
 
 
 def _expand(value: Any, place: str, known: Mapping[str, str]) -> Any:

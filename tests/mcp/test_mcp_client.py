@@ -499,6 +499,47 @@ def test_variables_are_those_of_the_entry_the_folder_and_the_process(tmp_path, m
         assert endpoint.cwd == str(Path.home())
 
 
+def test_the_variables_of_a_file_beside_are_those_of_the_program(tmp_path):
+    lines = [
+        "# the keys",
+        "KEY=secret",
+        'export TEXT = "two\\nlines" # a comment',
+        "SINGLE='a # b\\n'",
+        "PLAIN=a#b # a comment",
+        "NONE=",
+        "no variable",
+        "PORT=1",
+    ]
+    (tmp_path / ".env").write_text("\n".join(lines), encoding="utf-8-sig")
+    entry = {"command": "x", "args": ["${KEY}"], "env": {"PORT": 8080, "OFF": None}}
+    for name in ("${workspaceFolder}/.env", ".env", str(tmp_path / ".env")):
+        text = json.dumps({"servers": {"a": {**entry, "envFile": name}}})
+        endpoint = read_one(tmp_path / ".vscode" / "mcp.json", text).endpoint
+        assert endpoint.words == ("x", "secret")
+        assert endpoint.env == {
+            "KEY": "secret",
+            "TEXT": "two\nlines",
+            "SINGLE": "a # b\\n",
+            "PLAIN": "a#b",
+            "NONE": "",
+            "PORT": "8080",
+        }
+
+
+def test_variables_of_editors_are_known(tmp_path):
+    entry = {"command": "x", "args": ["${workspaceFolderBasename}", "${pathSeparator}", "${/}"]}
+    endpoint = read_one(tmp_path / ".cursor" / "mcp.json", json.dumps({"mcpServers": {"a": entry}})).endpoint
+    assert endpoint.words == ("x", tmp_path.name, os.sep, os.sep)
+
+
+def test_another_programs_trust_causes_a_warning_and_trusts_nothing(tmp_path):
+    entry = {"command": sys.executable, "args": [str(SCRIPT), "Kinds"], "trust": True}
+    with pytest.warns(UserWarning, match="the value of 'trust' is ignored. Write 'trusted'"):
+        server = read_one(tmp_path / "mcp.json", json.dumps({"mcpServers": {"a": entry}}))
+    with server:
+        assert server.tools["reads"].effect == "write"
+
+
 def test_a_file_that_makes_no_sense_is_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("NOWHERE", raising=False)
     path = tmp_path / "mcp.json"
@@ -515,7 +556,13 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path, monkeypatch):
         ('{"mcpServers": {"a": {"command": "x", "env": {"A": "${input:key}"}}}}', "is asked by an editor"),
         ('{"mcpServers": {"a": {"command": "${NOWHERE}"}}}', "the environment variable 'NOWHERE' is not set"),
         ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args a list of texts"),
-        ('{"mcpServers": {"a": {}}}', "give a command"),
+        ('{"mcpServers": {"a": {}}}', "mcp.json: 'a': MCPServer: give a command"),
+        ('{"mcpServers": {"a": {"command": "x", "env": {"A": [1]}}}}', "mcp.json: 'a': .*env must be a dict of texts"),
+        ('{"mcpServers": {"a": {"command": "x", "envFile": "none"}}}', "envFile 'none' cannot be read: No such file"),
+        (
+            '{"mcpServers": {"a": {"url": "https://x", "auth": {"CLIENT_ID": "x"}}}}',
+            "auth must be 'oauth' .*, got dict",
+        ),
     ]
     for text, message in cases:
         path.write_text(text)
