@@ -135,7 +135,8 @@ def _names_bound_by_partials(function: Callable[..., Any]) -> set[str]:
 
 def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
     inner = unwrap_function(function)
-    owner = inner.__init__ if inspect.isclass(inner) else inner
+    has_fields = hasattr(inner, "_fields")  # a NamedTuple, which has the types itself
+    owner = inner.__init__ if inspect.isclass(inner) and not has_fields else inner
     closure = getattr(owner, "__closure__", None) or ()
     names = getattr(getattr(owner, "__code__", None), "co_freevars", ())
     known = {name: cell.cell_contents for name, cell in zip(names, closure, strict=True) if _is_filled(cell)}

@@ -109,6 +109,13 @@ def test_a_tool_from_a_model_and_a_handler(model, name, description, arguments, 
     assert isinstance(tool.call_with_raw_arguments({"nothing": 1}), ExceptionInfo)
 
 
+def test_the_fields_of_a_named_tuple_have_their_types():
+    tool = JsonTool.from_model(PairArgs, lambda pair: pair)
+    assert tool.parameters["properties"] == {"x": {"type": "integer"}, "y": {"default": 7, "type": "integer"}}
+    assert tool.call({"x": "1"}) == PairArgs(1)
+    assert isinstance(tool.call_with_raw_arguments({"x": "one"}), ExceptionInfo)
+
+
 def test_texts_of_the_fields_are_read_from_the_class():
     assert JsonTool.from_model(MoveArgs, print).parameters["properties"]["square"]["description"] == "Where to."
     assert JsonTool.from_model(BookArgs, print).parameters["properties"]["seat"]["description"] == "Row and letter"
