@@ -387,9 +387,12 @@ def text_validator(adapter: "TypeAdapter[Any]", read_names: ReadNames) -> Callab
 
     def validate(text: str, **how: Any) -> Any:
         try:
-            given = read_names(from_json(text))
+            written = from_json(text)
         except ValueError:
             return adapter.validate_json(text, **how)  # which raises its own error
+        given = read_names(written)
+        if given == written:
+            return adapter.validate_json(text, **how)
         try:
             named = json.dumps(given)
             is_json = from_json(named) == given

@@ -5,14 +5,17 @@ Annotations that pydantic cannot use as they are become equivalent ones.
 
 import inspect
 import json
+import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import date
 from enum import Enum, Flag
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
-from pydantic import BeforeValidator, WithJsonSchema, json_schema
+from pydantic import BeforeValidator, ValidationError, WithJsonSchema, json_schema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
@@ -31,6 +34,8 @@ from .walk import JsonSchema, Nodes, expand_schemas, iter_child_schemas, rebuild
 
 MEMBERS = "x-members"
 """The mark of a schema that offers the names of an enum: what pydantic reads in their place.  See `take_names`."""
+CLOCK = "x-clock"
+"""The mark of a schema of dates, times and durations: pydantic would read a number, also one in a text, as seconds."""
 
 
 class _Methods(dict[str, Any]):
@@ -47,11 +52,13 @@ class PlainJsonSchema(GenerateJsonSchema):
     """Plain JSON Schema (draft 2020-12) without titles and without defaults that JSON cannot represent."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own attribute
-    _offers_names = False
+    _is_marked = False
+    _own_validators = 0
+    """The validators of the developer around the schema at hand, which read the value first."""
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
         result = super().generate(schema, mode)
-        return {**result, MEMBERS: {}} if self._offers_names else result
+        return {**result, MEMBERS: {}} if self._is_marked else result
 
     def build_schema_type_to_method(self) -> dict[Any, Any]:
         """Return pydantic's methods by types of schemas, each when it is needed: there are 60, and a tool has few."""
@@ -100,6 +107,37 @@ class PlainJsonSchema(GenerateJsonSchema):
             result["default"] = default.name
         return result
 
+    def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
+        return self._mark_clock(super().date_schema(schema))
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        return self._mark_clock(super().datetime_schema(schema))
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        return self._mark_clock(super().time_schema(schema))
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        return self._mark_clock(super().timedelta_schema(schema))
+
+    def _mark_clock(self, result: JsonSchemaValue) -> JsonSchemaValue:
+        if self.mode != "validation" or self._own_validators or result.get("type") != "string":
+            return result
+        self._is_marked = True
+        return {**result, CLOCK: True}
+
+    def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
+        return self._generate_within(super().function_before_schema, schema)
+
+    def function_wrap_schema(self, schema: core_schema.WrapValidatorFunctionSchema) -> JsonSchemaValue:
+        return self._generate_within(super().function_wrap_schema, schema)
+
+    def _generate_within(self, generate: Callable[[Any], JsonSchemaValue], schema: Any) -> JsonSchemaValue:
+        self._own_validators += 1
+        try:
+            return generate(schema)
+        finally:
+            self._own_validators -= 1
+
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         return _add_texts(super().model_schema(schema), schema["cls"])
 
@@ -129,7 +167,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         values = {option if isinstance(option, str) else json.dumps(option): option for option in options}
         result["propertyNames"] = {**place, "type": "string", "enum": list(values)}
         if self.mode == "validation":
-            self._offers_names = True
+            self._is_marked = True
             result["propertyNames"][MEMBERS] = values
         return result
 
@@ -155,7 +193,7 @@ class PlainJsonSchema(GenerateJsonSchema):
     def _describe(self, cls: type[Enum]) -> JsonSchema:
         if not self._is_named(cls):
             return _describe_enum(cls)
-        self._offers_names = True
+        self._is_marked = True
         return {**_show_names(cls), MEMBERS: dict(cls.__members__)}
 
     def _is_named(self, cls: type[Enum]) -> bool:
@@ -184,31 +222,63 @@ def take_names(schema: JsonSchema) -> tuple[JsonSchema, Callable[[Any], Any] | N
     """Return a schema without its marks, and a function that replaces the names it offers; None without any.
 
     pydantic reads an enum inside of a class by its values, so the names are replaced before: by values, or by the
-    members themselves where JSON has no such value, and as keys, which JSON would make texts.
+    members themselves where JSON has no such value, and as keys, which JSON would make texts.  The function also writes
+    a date of eight digits with hyphens, and raises `pydantic.ValidationError` for a number in the place of a date, a
+    time or a duration.
     """
     if MEMBERS not in schema:
         return schema, None
-    shown = rebuild(schema, lambda place: {key: value for key, value in place.items() if key != MEMBERS})
+    shown = rebuild(schema, lambda place: {key: value for key, value in place.items() if key not in (MEMBERS, CLOCK)})
     return shown, partial(_read_names, schemas=[schema], root=schema)
 
 
-def _read_names(value: Any, schemas: Iterable[Any], root: JsonSchema) -> Any:
+def _read_names(value: Any, schemas: Iterable[Any], root: JsonSchema, path: tuple[int | str, ...] = ()) -> Any:
     nodes = expand_schemas(schemas, root)
-    if isinstance(value, str):
-        member = _find_member(value, nodes)
-        is_scalar = isinstance(member, Enum) and isinstance(member.value, SCALARS)
-        return value if member is None else member.value if is_scalar else member
     if isinstance(value, list):
-        return [_read_inside(inner, nodes, place, root) for place, inner in enumerate(value)]
+        return [_read_inside(inner, nodes, (*path, place), root) for place, inner in enumerate(value)]
     if isinstance(value, dict):
         keys = expand_schemas((node.get("propertyNames") for node in nodes), root)
-        members = {key: member for key in value if keys and (member := _find_member(key, keys)) is not None}
-        return {members.get(key, key): _read_inside(inner, nodes, key, root) for key, inner in value.items()}
-    return value
+        names = {key: _read_scalar(key, keys, (*path, key, "[key]")) for key in value} if keys else {}
+        return {names.get(key, key): _read_inside(inner, nodes, (*path, key), root) for key, inner in value.items()}
+    member = _read_scalar(value, nodes, path)
+    is_scalar = member is not value and isinstance(member, Enum) and isinstance(member.value, SCALARS)
+    return member.value if is_scalar else member
 
 
-def _read_inside(value: Any, nodes: Nodes, step: int | str, root: JsonSchema) -> Any:
-    return _read_names(value, (inner for node in nodes for inner in iter_child_schemas(node, step)), root)
+def _read_inside(value: Any, nodes: Nodes, path: tuple[int | str, ...], root: JsonSchema) -> Any:
+    return _read_names(value, (inner for node in nodes for inner in iter_child_schemas(node, path[-1])), root, path)
+
+
+def _read_scalar(value: Any, nodes: Nodes, path: tuple[int | str, ...]) -> Any:
+    """Return the member that a text names, or the value itself, a date with hyphens."""
+    member = _find_member(value, nodes) if isinstance(value, str) else None
+    return _read_clock(value, nodes, path) if member is None else member
+
+
+_NUMBER = re.compile(r"[+-]?(?=\.?[0-9])[0-9]*\.?[0-9]*")
+
+
+def _read_clock(value: Any, nodes: Nodes, path: tuple[int | str, ...]) -> Any:
+    """Return a date of eight digits with hyphens (ISO 8601), and any other value but a number as it is.
+
+    Raises:
+        ValidationError: The value is a number, or a text of one, and only a date, a time or a duration is allowed.
+    """
+    formats = [node["format"] for node in nodes if CLOCK in node]
+    is_text = isinstance(value, str)
+    if not formats or not (_NUMBER.fullmatch(value) if is_text else type(value) in (int, float)):
+        return value
+    others = [
+        node.get("type", "") for node in nodes if node.keys().isdisjoint((CLOCK, "$ref", "anyOf", "oneOf", "allOf"))
+    ]
+    if "" in others or ("string" if is_text else "number") in others or (not is_text and "integer" in others):
+        return value
+    if is_text and {*formats} & {"date", "date-time"}:
+        with suppress(ValueError):
+            return date.fromisoformat(value).isoformat()
+    wanted = " or ".join(dict.fromkeys(formats))
+    problem = PydanticCustomError("clock", "Input should be a {wanted} in ISO 8601, not a number", {"wanted": wanted})
+    raise ValidationError.from_exception_data("arguments", [{"type": problem, "loc": path, "input": value}])
 
 
 def _find_member(text: str, nodes: Nodes) -> Any:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal
 
@@ -630,3 +630,70 @@ def test_an_exception_of_a_validator_is_read_by_the_model_and_does_not_end_the_r
     assert result.calls[1].content == "small"
     assert "could not be checked: KeyError: 'xl'" in result.calls[2].content
     assert result.answer.size == "small"
+
+
+class Shift(BaseModel):
+    start: datetime
+    length: timedelta | None = None
+
+
+def plan(
+    day: date | None = None,
+    at: time | None = None,
+    shifts: list[Shift] | None = None,
+    notes: dict[datetime, str] | None = None,
+    stamp: datetime | int | None = None,
+    label: date | str | None = None,
+) -> dict[str, Any]:
+    """Plans."""
+    return {name: value for name, value in locals().items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ({"day": "20240131"}, {"day": date(2024, 1, 31)}),
+        ({"shifts": [{"start": "20240131"}]}, {"shifts": [Shift(start=datetime(2024, 1, 31))]}),
+        ({"notes": {"20240131": "n"}}, {"notes": {datetime(2024, 1, 31): "n"}}),
+        ({"stamp": "20240131"}, {"stamp": datetime(2024, 1, 31)}),
+        ({"stamp": 20240131}, {"stamp": 20240131}),
+        ({"label": "20240131"}, {"label": "20240131"}),
+    ],
+)
+def test_a_date_of_eight_digits_is_a_date_and_no_number_of_seconds(given, value):
+    for arguments in (given, json.dumps(given)):
+        assert JsonTool(plan).call_with_raw_arguments(arguments) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"day": 1706659200}, "day: input should be a date"),
+        ({"day": "1706659200"}, "day: input should be a date"),
+        ({"at": 90}, "at: input should be a time"),
+        ({"shifts": [{"start": "2024"}]}, "shifts.0.start: input should be a date-time"),
+        ({"shifts": [{"start": "2024-01-31", "length": 90}]}, "shifts.0.length: input should be a duration"),
+        ({"notes": {"2024": "n"}}, 'notes: the key "2024": input should be a date-time'),
+        ({"stamp": "2024.5"}, "stamp: input should be a date-time"),
+    ],
+)
+def test_a_number_in_the_place_of_a_date_is_an_error_that_names_the_form(given, path):
+    for arguments in (given, json.dumps(given)):
+        error = JsonTool(plan).call_with_raw_arguments(arguments)
+        assert error.message.startswith(f"{path} in ISO 8601, not a number")
+
+
+def test_a_validator_before_a_date_gets_the_number():
+    class Event(BaseModel):
+        at: datetime
+
+        @field_validator("at", mode="before")
+        @classmethod
+        def read_seconds(cls, value: Any) -> Any:
+            return datetime.fromtimestamp(value, UTC) if isinstance(value, int) else value
+
+    def store(event: Event) -> datetime:
+        """Stores."""
+        return event.at
+
+    assert JsonTool(store).call({"event": {"at": 1706659200}}) == datetime(2024, 1, 31, tzinfo=UTC)
