@@ -52,7 +52,7 @@ def programs(url: str) -> dict[str, list[str]]:
     return {
         "python alone": [sys.executable, "-c", ""],
         **commands,
-        "agentkit --help": [sys.executable, "-m", "agentkit.cli", "--help"],
+        "agentkit --help": [sys.executable, "-m", "agentkit", "--help"],
     }
 
 

@@ -80,7 +80,7 @@ def serve_bare(url: str, concurrency: int) -> None:
 
 def start(kind: str, url: str, concurrency: int) -> subprocess.Popen[str]:
     here = Path(__file__).resolve()
-    words = ["-m", "agentkit.cli", "worker", f"{here}:agent", "--db", url, "--concurrency", str(concurrency)]
+    words = ["-m", "agentkit", "worker", f"{here}:agent", "--db", url, "--concurrency", str(concurrency)]
     command = words if kind == "agentkit" else [str(here), "--bare", "--db", url, "--concurrency", str(concurrency)]
     return subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

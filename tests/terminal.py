@@ -22,7 +22,7 @@ class Terminal:
     """A program at a terminal of its own."""
 
     def __init__(
-        self, *arguments: str, width: int = 80, height: int = 24, program: tuple[str, ...] = ("-m", "agentkit.cli")
+        self, *arguments: str, width: int = 80, height: int = 24, program: tuple[str, ...] = ("-m", "agentkit")
     ) -> None:
         self.process, self.side = pty.fork()
         if self.process == 0:

@@ -640,7 +640,7 @@ def encode(number, method, **params):
 def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
     (tmp_path / "mine.py").write_text(AGENT)
     server = {"name": "clock", "command": sys.executable, "args": [str(SERVER), "Scripted"], "env": []}
-    command = [sys.executable, "-m", "agentkit.cli", "acp", "mine.py:agent"]
+    command = [sys.executable, "-m", "agentkit", "acp", "mine.py:agent"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
         process.stdin.write(
             encode(0, "initialize", protocolVersion=1) + encode(1, "session/new", cwd="/", mcpServers=[server])
@@ -681,7 +681,7 @@ agent = JsonAgent(refund, model=ScriptedModel(call("refund", euros=4), answer("D
 @pytest.mark.parametrize("closed", [["stdin"], ["stdout"], ["stdout", "stdin"]])
 def test_an_editor_that_closes_its_pipes_in_a_turn_ends_the_command_without_a_traceback(closed, tmp_path):
     (tmp_path / "mine.py").write_text(REFUNDING)
-    command = [sys.executable, "-m", "agentkit.cli", "acp", "mine.py:agent", "--journal", "runs.db"]
+    command = [sys.executable, "-m", "agentkit", "acp", "mine.py:agent", "--journal", "runs.db"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
         process.stdin.write(
             encode(0, "initialize", protocolVersion=1) + encode(1, "session/new", cwd="/", mcpServers=[])
@@ -726,7 +726,7 @@ def test_a_message_longer_than_the_buffer_is_read_whole():
 
 def test_a_standard_input_that_no_editor_writes_is_an_error(tmp_path):
     (tmp_path / "mine.py").write_text(AGENT)
-    command = [sys.executable, "-m", "agentkit.cli", "acp", "mine.py:agent"]
+    command = [sys.executable, "-m", "agentkit", "acp", "mine.py:agent"]
     given = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 60}
     done = subprocess.run(command, cwd=tmp_path, check=False, **given)
     assert done.returncode == 1

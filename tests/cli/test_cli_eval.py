@@ -170,7 +170,7 @@ def wait_for_it(case):
 """
     )
     (folder / "mine.py").write_text(waits)
-    command = [sys.executable, "-m", "agentkit.cli", "eval", "cases.yaml", "mine.py:wait_for_it", "--journal", "e.db"]
+    command = [sys.executable, "-m", "agentkit", "eval", "cases.yaml", "mine.py:wait_for_it", "--journal", "e.db"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     begun = subprocess.Popen([*command, "--concurrency", "1"], cwd=folder, text=True, **pipes)
     assert begun.stdout.readline() == "waiting\n"

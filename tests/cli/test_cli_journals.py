@@ -220,7 +220,7 @@ def test_what_was_typed_before_does_not_decide_about_a_call_that_was_under_way(f
     command = [
         sys.executable,
         "-m",
-        "agentkit.cli",
+        "agentkit",
         "run",
         "Pay 5 euros",
         "--tools",

@@ -264,7 +264,7 @@ def test_a_closed_pipe_ends_it_quietly_and_not_with_the_code_of_a_failure(folder
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as pipe:
-        command = [sys.executable, "-m", "agentkit.cli", *arguments.split()]
+        command = [sys.executable, "-m", "agentkit", *arguments.split()]
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -273,7 +273,7 @@ def test_a_closed_pipe_ends_it_quietly_and_not_with_the_code_of_a_failure(folder
 @pytest.mark.parametrize("arguments", WRITING)
 def test_a_full_disk_below_its_output_is_one_line(folder, arguments):
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "agentkit.cli", *arguments.split()]
+        command = [sys.executable, "-m", "agentkit", *arguments.split()]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (1, "agentkit: [Errno 28] No space left on device\n")
 
@@ -281,7 +281,7 @@ def test_a_full_disk_below_its_output_is_one_line(folder, arguments):
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("arguments", ["run Add 2 and 3", "chat"])
 def test_a_closed_standard_stream_is_an_empty_one(folder, arguments, closed):
-    command = f"{sys.executable} -m agentkit.cli {arguments} --tools mytools.py --model offline {closed}"
+    command = f"{sys.executable} -m agentkit {arguments} --tools mytools.py --model offline {closed}"
     done = subprocess.run(["bash", "-c", command], input="", capture_output=True, text=True, env=os.environ)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
 
@@ -334,7 +334,7 @@ def test_an_answer_that_the_encoding_of_the_output_lacks_is_escaped(folder, opti
         'def add(a: int) -> int:\n    """Add one to a number."""\n    return a + 1\n\n'
         'agent = JsonAgent(add, model=ScriptedModel(answer("caf\\u00e9 \\U0001f469")))\n'
     )
-    command = [sys.executable, "-m", "agentkit.cli", "run", "talk.py:agent", "hello", "--quiet", *options]
+    command = [sys.executable, "-m", "agentkit", "run", "talk.py:agent", "hello", "--quiet", *options]
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr

@@ -62,7 +62,7 @@ def test_a_chat_that_a_signal_ends_at_its_prompt_marks_no_pasted_text_any_more(t
 @pytest.mark.skipif(shutil.which("bash") is None, reason="a shell with job control")
 def test_a_stopped_chat_leaves_the_terminal_to_the_shell_and_reads_keys_again_in_the_foreground(terminal):
     shell = terminal(program=SHELL)
-    shell.send(f"{sys.executable} -m agentkit.cli chat --tools more.py --tools mytools.py\n")
+    shell.send(f"{sys.executable} -m agentkit chat --tools more.py --tools mytools.py\n")
     shell.expect("/help for help")
     shell.ask("Wait for 600 seconds", "wait_for(")
     wait_until(lambda: not termios.tcgetattr(shell.side)[3] & termios.ECHO)
@@ -87,7 +87,7 @@ def test_an_interrupt_ends_a_tool_in_input_as_any_other(terminal, asking):
 
 def test_a_tool_in_input_of_a_pipe_does_not_abort_the_process(asking):
     child = subprocess.Popen(
-        [sys.executable, "-m", "agentkit.cli", "run", "Ask for the name", *asking],
+        [sys.executable, "-m", "agentkit", "run", "Ask for the name", *asking],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -224,7 +224,7 @@ def test_an_unknown_tool_or_format_is_wrong_usage(run):
 def test_a_module_of_the_folder_one_stands_in_is_found(tmp_path):
     (tmp_path / "own_tools_here.py").write_text('def ping() -> str:\n    """Pings."""\n    return "pong"\n')
     script = Path(sys.executable).with_name("agentkit")
-    command = [script] if script.exists() else [sys.executable, "-m", "agentkit.cli"]
+    command = [script] if script.exists() else [sys.executable, "-m", "agentkit"]
     done = subprocess.run(
         [*command, "tools", "--tools", "own_tools_here"], cwd=tmp_path, capture_output=True, text=True
     )

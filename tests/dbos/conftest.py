@@ -29,7 +29,7 @@ class WorkerProcess:
         self.log = folder / f"worker-{time.monotonic_ns()}.log"
         python_path = os.pathsep.join([str(ROOT), str(ROOT / "tools")])
         environment = {**os.environ, "EFFECTS": str(folder / "effects"), "PYTHONPATH": python_path}
-        command = [sys.executable, "-m", "agentkit.cli", "worker", f"agent={APP}:{agent}", "--db", url, *options]
+        command = [sys.executable, "-m", "agentkit", "worker", f"agent={APP}:{agent}", "--db", url, *options]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, env=environment, stderr=log, stdout=log, cwd=folder)
 

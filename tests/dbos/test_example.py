@@ -19,7 +19,7 @@ COMPOSE = FOLDER / "compose.yaml"
 def words(command: str) -> list[str]:
     program, *rest = shlex.split(command)
     assert program == "agentkit"
-    return [sys.executable, "-m", "agentkit.cli", *rest]
+    return [sys.executable, "-m", "agentkit", *rest]
 
 
 @pytest.mark.integration

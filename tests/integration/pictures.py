@@ -49,7 +49,7 @@ def main() -> None:
     serve = [
         sys.executable,
         "-m",
-        "agentkit.cli",
+        "agentkit",
         "web",
         f"{HERE / 'picture_shop.py'}:agent",
         "--port",

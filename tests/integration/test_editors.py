@@ -19,7 +19,7 @@ def ask(tmp_path, policy, query):
     """Send one prompt; return the messages of the protocol in both directions, and the answer."""
     if shutil.which("node") is None or not (MODULES / "acpx").exists():
         pytest.skip("missing: node with acpx from npm (tests/integration/install.sh)")
-    served = shlex.join([sys.executable, "-m", "agentkit.cli", "acp", f"{HERE / 'web_shop.py'}:agent"])
+    served = shlex.join([sys.executable, "-m", "agentkit", "acp", f"{HERE / 'web_shop.py'}:agent"])
     command = [
         MODULES / ".bin" / "acpx",
         "--agent",
@@ -80,7 +80,7 @@ def test_acpx_gets_the_error_of_a_run_that_fails(tmp_path):
 def test_a_question_of_a_server_in_the_middle_of_a_call_is_a_form_of_the_editor():
     if shutil.which("node") is None or not (MODULES / "@agentclientprotocol" / "sdk").exists():
         pytest.skip("missing: node with @agentclientprotocol/sdk from npm (tests/integration/install.sh)")
-    served = [sys.executable, "-m", "agentkit.cli", "acp", f"{HERE / 'asking_shop.py'}:agent"]
+    served = [sys.executable, "-m", "agentkit", "acp", f"{HERE / 'asking_shop.py'}:agent"]
     command = ["node", str(HERE / "editor.mjs"), *served]
     environment = {**ENVIRONMENT, "MODULES": str(MODULES)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)

@@ -244,7 +244,7 @@ def test_a_browser_drives_the_page(tmp_path):
     serve = [
         sys.executable,
         "-m",
-        "agentkit.cli",
+        "agentkit",
         "web",
         f"{HERE / 'web_shop.py'}:agent",
         "--journal",
@@ -310,7 +310,7 @@ def serve(*arguments):
 
 def serve_page(*options):
     """Serve the page of the shop; yield its address."""
-    command = ("-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", "--token", "token", "--no-open")
+    command = ("-m", "agentkit", "web", f"{HERE / 'web_shop.py'}:agent", "--token", "token", "--no-open")
     return serve(*command, *options, "--port")
 
 

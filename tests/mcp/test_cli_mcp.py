@@ -106,7 +106,7 @@ def test_a_key_of_another_program_is_one_line(run):
     entry = {"command": sys.executable, "args": [str(SCRIPT), "Scripted"], "autoApprove": ["echo"]}
     with open("editor.json", "w") as file:
         json.dump({"servers": {"far": entry}}, file)
-    command = [sys.executable, "-m", "agentkit.cli", "tools", "--mcp", "editor.json"]
+    command = [sys.executable, "-m", "agentkit", "tools", "--mcp", "editor.json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (line,) = done.stderr.splitlines()
     assert line.startswith("agentkit: editor.json: 'far': the key 'autoApprove' is ignored. Keys: ")

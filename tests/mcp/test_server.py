@@ -921,7 +921,7 @@ def test_what_a_served_script_and_its_tools_print_is_on_standard_error(folder):
 
 def test_our_client_gets_an_image_and_its_description_once(folder):
     (folder / "mine.py").write_text(f'def draw() -> bytes:\n    """Draw a dot."""\n    return {RED_DOT!r}\n')
-    command = [sys.executable, "-m", "agentkit.cli", "mcp", "serve", "--tools", str(folder / "mine.py")]
+    command = [sys.executable, "-m", "agentkit", "mcp", "serve", "--tools", str(folder / "mine.py")]
     with MCPServer(command, trust="trusted", env={"PYTHONPATH": os.pathsep.join(sys.path)}) as server:
         result = JsonAgent([server], model=ScriptedModel(call("draw"), answer("done"))).run("?")
     assert result.calls[0].content == f"[image/png, {len(RED_DOT)} bytes]"
@@ -930,7 +930,7 @@ def test_our_client_gets_an_image_and_its_description_once(folder):
 
 
 def test_our_client_talks_with_our_server_over_standard_input_and_output(folder):
-    command = [sys.executable, "-m", "agentkit.cli", "mcp", "serve", "--tools", str(folder / "mine.py")]
+    command = [sys.executable, "-m", "agentkit", "mcp", "serve", "--tools", str(folder / "mine.py")]
     script = ScriptedModel(call("add", a=1, b=2), call("delete", path="x"), answer("done"))
     with MCPServer(command, trust="trusted", effects={"*": "read"}) as server:
         agent = JsonAgent([server], model=script, on_question=lambda question: {"allow": True})

@@ -60,7 +60,7 @@ def app(tmp_path):
 
 
 def test_it_prints_the_address_serves_the_agent_and_ends_with_an_interrupt(app, tmp_path, unused_port):
-    command = [sys.executable, "-m", "agentkit.cli", "web", f"{app}:agent", "--no-open", "--port", str(unused_port)]
+    command = [sys.executable, "-m", "agentkit", "web", f"{app}:agent", "--no-open", "--port", str(unused_port)]
     server = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
         line = server.stderr.readline()
@@ -81,7 +81,7 @@ def test_an_interrupt_ends_the_streams_of_the_page_without_an_error(tmp_path, un
         "agent = JsonAgent(work, model=ScriptedModel(call('work')))\n"
     )
     options = ["--no-open", "--port", str(unused_port), "--token", "a-token"]
-    command = [sys.executable, "-m", "agentkit.cli", "web", "waiting_app.py:agent", *options]
+    command = [sys.executable, "-m", "agentkit", "web", "waiting_app.py:agent", *options]
     server = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
         server.stderr.readline()
@@ -102,7 +102,7 @@ def test_an_interrupt_ends_the_streams_of_the_page_without_an_error(tmp_path, un
 
 def test_the_page_behind_a_proxy_and_a_tunnel(app, tmp_path, unused_port):
     options = ["--no-open", "--port", str(unused_port), "--root-path", "/shop", "--allow-host", "shop.example"]
-    command = [sys.executable, "-m", "agentkit.cli", "web", f"{app}:agent", *options]
+    command = [sys.executable, "-m", "agentkit", "web", f"{app}:agent", *options]
     token = "a-token-of-the-page"
     environment = {**os.environ, "AGENTKIT_WEB_TOKEN": token}
     server = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment)
