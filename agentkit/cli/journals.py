@@ -24,7 +24,7 @@ import agentkit
 
 from ..extend import MAX_NOTE_CHARS, JournalNotes, SavedNote, escape_unprintable, mask, parse_json
 from .agents import agent_options, build_agent
-from .output import answered_input, dump_json, follow, make_view, print_answer, print_note
+from .output import answered_input, dump_json, follow, make_view, print_answer, print_note, usage_errors
 from .targets import AGENT, EXISTING_FILE, FILE, FILE_OR_DASH, JOURNAL_HELP, JOURNAL_PLACE, AgentCommand, load_agent
 
 JOURNAL_VARIABLES = ("AGENTKIT_DB", "AGENTKIT_JOURNAL")
@@ -204,6 +204,8 @@ def replay_command(
         if click.get_current_context().get_parameter_source("journal") is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--journal: {str(file)!r} is a file, and a replayed run is not stored.")
         journal = None  # that of the environment
+        with usage_errors(agentkit.RunError, OSError):
+            agentkit.extend.Recording.load(file)
     elif journal is None:
         raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
     with make_view(quiet=quiet) as view, answered_input(view.read):

@@ -195,7 +195,7 @@ def exit_code(error: BaseException) -> int:
     """Return the exit code for an error that ended a run."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
-    if isinstance(error, agentkit.extend.JournalNotFound):
+    if isinstance(error, agentkit.DefinitionError | agentkit.extend.JournalNotFound):
         return WRONG_USAGE
     return PAUSED if isinstance(error, agentkit.Paused) else FAILED
 

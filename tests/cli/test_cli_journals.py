@@ -199,6 +199,13 @@ def test_a_recorded_run_is_replayed(run, folder):
     assert "request 1 differs: the tools: add" in other.stderr
 
 
+def test_a_file_that_is_no_recording_is_wrong_usage_and_no_replay_that_differs(run, folder):
+    (folder / "other.json").write_text("{}")
+    refused = run("replay", "other.json", "--quiet")
+    assert refused.exit_code == 2
+    assert "'other.json' is damaged, or not a recorded run" in refused.stderr
+
+
 def test_a_journaled_run_is_replayed(run):
     assert run(*ASKED).stdout == "5\n"
     (found,) = runs("runs.db")
@@ -259,7 +266,7 @@ def test_conversations_are_listed_found_renamed_and_tagged(run, folder):
     assert "#animals" in run("sessions").stdout
     assert "nothing was found" in run("sessions", "find", "rockets").stderr
     problem = run("sessions", "tag", "ada", "two words")
-    assert (problem.exit_code, "expected up to 40 letters" in problem.stderr) == (1, True)
+    assert (problem.exit_code, "expected up to 40 letters" in problem.stderr) == (2, True)
 
 
 EDITOR = """#!{python}

@@ -184,6 +184,15 @@ def test_a_file_that_is_not_a_session_is_wrong_usage(run, folder, text):
     assert "s.json" in result.stderr
 
 
+@pytest.mark.parametrize("place", ["s.json", "none/run.jsonl"])
+def test_a_recording_that_cannot_be_written_there_is_wrong_usage(run, folder, place):
+    (folder / "s.json").write_text("{}")
+    result = run("run", "-q", "Add 2 and 3", "--record", place, "--tools", "mytools.py")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"agentkit: record={place!r}: the file ")
+    assert result.stdout == ""
+
+
 def test_a_session_that_cannot_be_saved_is_reported_in_one_line(run, folder):
     (folder / "full").mkdir()
     (folder / "full" / "s.json").symlink_to("/dev/full/s.json")

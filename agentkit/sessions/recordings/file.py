@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import DENIED, RunError
+from ...core.errors import DENIED, DefinitionError, RunError
 from ...core.masking import mask_json
 from ...core.messages import Message, Usage, calls_of, system
 from ...core.private_files import open_private, write_atomically
@@ -79,41 +79,40 @@ class RecordFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        with self._errors():
+        try:
             self._refuse_other_content()
             self._file = open_private(self._path, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise DefinitionError(self._explain(error)) from error
 
     def _refuse_other_content(self) -> None:
-        """Raise `JournalError` for a file with content that is no recording: it would be lost."""
+        """Raise `DefinitionError` for a file with content that is no recording: it would be lost."""
         if not self._path.is_file():  # also a device or a pipe
             return
         with self._path.open("rb") as file:
             first = file.read(_HEAD_BYTES).lstrip()
         if first and not first.startswith((b'{"kind": "record', b'{"kind":"record')):
             shown = os.fspath(self._path)
-            raise JournalError(f"record={shown!r}: the file exists and is no recording. Name another file.")
+            raise DefinitionError(f"record={shown!r}: the file exists and is no recording. Name another file.")
 
     def append(self, records: Sequence[Record]) -> None:
         """Write records, but for the steps and the setup of a journal: the file has whole requests in their place."""
         kept = (record for record in records if not isinstance(record, StepBegun | StepEnded) or record.call)
         shown = (record._replace(setup=None) if isinstance(record, RunBegun) else record for record in kept)
         text = "".join(f"{line}\n" for line in lines_of(shown))
-        with self._errors():
+        try:
             self._file.write(text)
             self._file.flush()
+        except OSError as error:
+            raise JournalError(self._explain(error)) from error
 
     def close(self) -> None:
         """Close the file; what could not be written before is lost."""
         with suppress(OSError):
             self._file.close()
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            message = f"record={os.fspath(self._path)!r}: the file cannot be written: {error.strerror}"
-            raise JournalError(message) from error
+    def _explain(self, error: OSError) -> str:
+        return f"record={os.fspath(self._path)!r}: the file cannot be written: {error.strerror}. Name another file."
 
 
 class Recording:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from waiting import HANGS
 
-from agentkit import JsonAgent, RunError, tool
+from agentkit import DefinitionError, JsonAgent, RunError, tool
 from agentkit.core.errors import LimitExceeded, ModelError, Paused
 from agentkit.engine.model import ToolCallDelta
-from agentkit.extend import JournalError
 from agentkit.journal import runs
 from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel, call
 
@@ -245,7 +244,7 @@ def test_a_run_is_recorded_and_kept_at_a_time(world, path, tmp_path):
 
 def test_a_file_that_is_no_recording_is_not_replaced_and_a_recording_is(world, path):
     path.write_text("import os\n")
-    with pytest.raises(JournalError, match="the file exists and is no recording"):
+    with pytest.raises(DefinitionError, match="the file exists and is no recording"):
         world.run(agent_of(*REPLIES), "Go", record=path)
     assert path.read_text() == "import os\n"
     path.write_text("")
@@ -281,7 +280,7 @@ def test_other_files_are_refused(path):
 
 
 def test_a_folder_that_is_not_there_is_named(world, tmp_path):
-    with pytest.raises(RunError, match=r"record=.*No such file"):
+    with pytest.raises(DefinitionError, match=r"record=.*No such file.*Name another file"):
         world.run(agent_of(*REPLIES), "Go", record=tmp_path / "no" / "run.jsonl")
 
 
