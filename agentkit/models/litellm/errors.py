@@ -248,7 +248,8 @@ def convert_error(
         links = [ValueError(_BAD_HEADER)]
     is_page = any(isinstance(link, WebPage) for link in links) or (is_accepted and body.lstrip().startswith("<"))
     text = _PAGE if is_page else mask(shorten_data(_explain(links, body, begun, status)))[:_MAX_MESSAGE_CHARS]
-    text += _find_remedy(links, whole, kind, status)
+    if remedy := _find_remedy(links, whole, kind, status, model):
+        text = text.rstrip(".") + remedy
     retry_after = _find_retry_after(links, whole)
     mask_exception(error, outer=outer)
     for link in iterate_causes(error, outer):
@@ -414,8 +415,10 @@ def _explain(links: list[BaseException], body: str, begun: bool, status: int | N
     return f"the reply cannot be read: {text}" if unread else text
 
 
-def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind, status: int | None) -> str:
+def _find_remedy(links: list[BaseException], text: str, kind: ModelErrorKind, status: int | None, model: str) -> str:
     """Return what to do about the failure, as a further sentence; "" if unknown."""
+    if kind == "authentication" and status is None and model.startswith("gemini-"):
+        return f". litellm takes this name for a model of Vertex AI. With a key of the Gemini API: 'gemini/{model}'."
     if kind == "bad_request" and "image_url" in find_refused_parts(text):
         return ". The model takes no images: remove them, or choose a model with vision."
     if kind == "not_found" and _NO_PATH.search(text):

@@ -66,6 +66,8 @@ _PROVIDER_TERMS = {
 }
 """Names of providers that litellm has other ones for."""
 _MIN_PROVIDER_LIKENESS = 0.75
+_MAX_NAMES_SHOWN = 3
+"""Names of a model with its provider that the error for a name without one shows."""
 _TEMPLATE_PROVIDERS = {"openai", "hosted_vllm", "vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"}
 """Routes to servers in OpenAI's form, which may render a model's chat template."""
 _CACHING_PROVIDERS = {"openai", "azure", "deepseek", "gemini", "xai"}
@@ -117,7 +119,9 @@ def _explain_name(litellm: Any, name: str, error: Exception) -> ModelError:
     if prefix in providers and name.startswith(f"{prefix}/"):  # its login failed, or its models have another form
         return convert_error(error, model=name)
     known = providers if prefix != name else ["offline"]
-    hint = suggest(meant, known, _PROVIDER_TERMS, likeness=_MIN_PROVIDER_LIKENESS)
+    named = [] if "/" in name else [repr(key) for key in litellm.model_cost if key.partition("/")[2] == name]
+    hint = f"Did you mean {' or '.join(named[:_MAX_NAMES_SHOWN])}?" if named else ""
+    hint = hint or suggest(meant, known, _PROVIDER_TERMS, likeness=_MIN_PROVIDER_LIKENESS)
     text = f"{name!r} names no provider that litellm knows; {_MODEL_NAMES}"
     return ModelError(f"{text}. {hint}" if hint else text, kind="not_found")
 

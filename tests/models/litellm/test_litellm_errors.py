@@ -417,6 +417,11 @@ def test_the_error_of_a_misspelt_provider_names_the_one_that_may_be_meant(name: 
     assert str(error).endswith(f". Did you mean {meant!r}?")
 
 
+def test_the_error_of_a_model_without_a_provider_has_its_names_with_one(play: Play) -> None:
+    error = failure(play, LiteLLMModel("mistral-small-latest"))
+    assert str(error).endswith(". Did you mean 'mistral/mistral-small-latest'?")
+
+
 def test_a_name_of_a_known_provider_in_another_form_has_the_error_of_that_form(play: Play) -> None:
     error = failure(play, LiteLLMModel("ragflow/mine"))
     assert "Invalid RAGFlow model format: ragflow/mine" in str(error)

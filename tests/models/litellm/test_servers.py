@@ -235,6 +235,15 @@ def test_a_file_of_credentials_of_vertex_that_cannot_be_read_is_refused_for_good
     assert (caught.value.kind, caught.value.transient) == ("authentication", False)
 
 
+def test_a_bare_name_that_litellm_takes_for_vertex_names_the_gemini_api(
+    play: Play, stream: bool, tmp_path: Path
+) -> None:
+    model = LiteLLMModel("gemini-2.5-flash", vertex_project="p", vertex_credentials=str(tmp_path / "account.json"))
+    with pytest.raises(ModelError, match="vertex credentials") as caught:
+        play(model, HI, stream=stream)
+    assert str(caught.value).endswith("With a key of the Gemini API: 'gemini/gemini-2.5-flash'.")
+
+
 @pytest.mark.parametrize(
     "message",
     [
