@@ -21,8 +21,8 @@ from .cases import ANY_ANSWER, FINAL, Case
 
 MAX_FAILURE_VALUE_CHARS = 200
 """Characters of a value in a failure."""
-UNKNOWN_TOOL = "UnknownTool: "
-"""The beginning of the result of a call of a tool that does not exist."""
+NOT_MADE = ("UnknownTool: ", "Not run: ")
+"""The beginnings of the results of calls that were not made: of a tool that does not exist, or at the end of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Attempt:
 
     @property
     def calls(self) -> list[MadeCall]:
-        """The calls of the model in their order, without those that could not be bound and `final_answer`.
+        """The calls of the model that ran, in their order, without those that could not be bound and `final_answer`.
 
         Those of its programs are among them.
         """
@@ -120,7 +120,7 @@ def _read_calls(attempt: Attempt, messages: Sequence[Message]) -> Iterator[MadeC
                 if bound.problem is not None:
                     continue
                 typed = to_data(getattr(bound.run, "keywords", {}))
-            if name != FINAL and not str(results.get(call["id"], "")).startswith(UNKNOWN_TOOL):
+            if name != FINAL and not str(results.get(call["id"], "")).startswith(NOT_MADE):
                 yield MadeCall(name, json.loads(text), typed)
             if messages is attempt.messages:
                 yield from _read_calls(attempt, attempt.programs.get(call["id"], ()))

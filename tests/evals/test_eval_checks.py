@@ -54,6 +54,17 @@ def test_a_call_that_could_not_be_bound_is_no_call():
     assert failures_of(agent, {"calls": ["price_of"]}) == ["calls: expected price_of(), got no calls"]
 
 
+@pytest.mark.parametrize("name", ["refund", "nothing"])
+def test_a_call_that_a_limit_kept_from_running_is_no_call(name):
+    late = call(name, order="A", euros=1)
+    agent = make_agent(call("price_of", item="tea"), late, approve=lambda call: True, max_steps=1)
+    case = {"calls": ["refund"], "not_called": ["refund"], "limits": {"tool_calls": 1}}
+    assert failures_of(agent, case) == [
+        "LimitExceeded: no final answer after 1 step, nor in one last request for it",
+        "calls: expected refund(), got other tools: price_of",
+    ]
+
+
 def test_a_tool_that_must_not_be_called():
     agent = make_agent(call("refund", order="A", euros=1), answer("Done."), approve=lambda call: True)
     assert failures_of(agent, {"not_called": ["refund"]}) == [
