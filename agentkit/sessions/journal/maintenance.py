@@ -594,7 +594,7 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
         end = time.time() - days * SECONDS_PER_DAY
         listed = list_runs(opened, RunFilter(before=end))
         old = [run.id for run in listed if run.seen < end and run.state not in ("running", "damaged")]
-        for some in in_batches(old):
+        for some in in_batches(old, getattr(opened, "runs_removed_together", RUNS_PER_QUERY)):
             count += _delete_idle(opened, some, end, beside)
         for door in beside:
             door.empty_others(end)

@@ -356,6 +356,8 @@ class SharedStore(Store, ABC):
     lease_seconds: float | None = None
     is_server = False
     """Whether the store is a server's, not a file."""
+    runs_removed_together = RUNS_PER_QUERY
+    """The most runs that `prune` removes at once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -475,10 +477,10 @@ def _has_died(holder: str) -> bool:
     return False
 
 
-def in_batches(entries: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the entries in parts that one query each may ask for."""
-    for start in range(0, len(entries), RUNS_PER_QUERY):
-        yield entries[start : start + RUNS_PER_QUERY]
+def in_batches(entries: Sequence[T], size: int = RUNS_PER_QUERY) -> Iterator[Sequence[T]]:
+    """Yield the entries in parts, by default as many as one query may ask for."""
+    for start in range(0, len(entries), size):
+        yield entries[start : start + size]
 
 
 @contextmanager

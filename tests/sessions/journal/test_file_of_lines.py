@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Quota, Session
-from agentkit.journal import Journal, JournalError, delete, runs, show
+from agentkit.journal import Journal, JournalError, delete, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.lines import LinesStore
 from agentkit.sessions.journal.maintenance import find_problems, salvage
@@ -336,3 +336,19 @@ def test_a_lease_that_a_full_disk_refuses_leaves_no_file(path, monkeypatch):
     with pytest.raises(JournalError, match="Make room on the disk"):
         agent_of(Journal(path, errors="raise")).run("again")
     assert [*path.parent.glob("*-taken-*")] == []
+
+
+def test_many_runs_are_pruned_with_one_replacement_of_the_file(path):
+    class Counted(LinesStore):
+        removals = 0
+
+        def remove(self, runs):
+            self.removals += 1
+            super().remove(runs)
+
+    with closing(Counted(path)) as store:
+        store.append([RunBegun(f"{number:012x}", "Go", "m", 0, 1.0, number + 1) for number in range(700)])
+        store.append([RunConcluded("failed", "{}", 2.0, None, f"{number:012x}", number + 1) for number in range(700)])
+        assert prune(0, store=store) == 700
+        assert (store.removals, runs(store)) == (1, [])
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
