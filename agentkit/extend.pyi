@@ -13,6 +13,7 @@ from .core.ask_person import describe_answer_type as describe_answer_type
 from .core.ask_person import read_entry as read_entry
 from .core.ask_person import read_form as read_form
 from .core.ask_person import to_form as to_form
+from .core.background import make_event_loop as make_event_loop
 from .core.background import run_coroutine as run_coroutine
 from .core.background import run_in_thread as run_in_thread
 from .core.background import start_coroutine as start_coroutine

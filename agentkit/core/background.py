@@ -12,6 +12,8 @@ import inspect
 import io
 import itertools
 import os
+import selectors
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future, wait
@@ -31,10 +33,6 @@ MAX_ITEMS = 10_000
 """The most items that a model is shown of an iterator, which may have no end."""
 CANCEL_GRACE_SECONDS = 0.1
 """How long the background loop may take to process a cancellation before it counts as blocked and is replaced."""
-_NO_SECOND_LOOP = (
-    "agentkit cannot run a second event loop here: a thread runs one at a time, and all threads of gevent and eventlet "
-    "are one thread. In a tool that runs an agent, write async def, and await agent.arun(query)"
-)
 _RESOLVED_TYPES = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
 """Types of most results, which `resolve` returns at once."""
 
@@ -76,7 +74,7 @@ def run_coroutine(
     ended: Future[T] = Future()
     try:
         cancel = start_coroutine(_forward_outcome(ended, coroutine), loop)
-    except (RuntimeError, RunError):  # the loop is closed, or cannot run
+    except RuntimeError:  # the loop is closed, or no thread can be started
         coroutine.close()
         raise
     with on_cancel(cancel):
@@ -144,7 +142,6 @@ def start_coroutine(
 
     Raises:
         RuntimeError: The loop is closed, or no thread can be started.
-        RunError: No background loop can run.
     """
     context = contextvars.copy_context()
     if loop is None:
@@ -152,7 +149,7 @@ def start_coroutine(
         context.run(_depth.set, depth + 1)
         try:
             loop = _background_loop(depth)
-        except (RuntimeError, RunError):
+        except RuntimeError:
             coroutine.close()
             raise
     task: asyncio.Task[None] | None = None
@@ -280,18 +277,54 @@ def _background_loop(depth: int) -> asyncio.AbstractEventLoop:
 def _run_always(running: "Future[asyncio.AbstractEventLoop]") -> None:
     """Run a new loop until it is closed, also after a tool stopped it or a task that a tool started exits.
 
-    `running` has the loop as soon as it runs.  It fails where the loop cannot run, because a thread runs one at a time
-    and all threads of gevent and eventlet are one.
+    `running` has the loop as soon as it runs.
     """
-    loop = asyncio.new_event_loop()
+    loop = make_event_loop()
     loop.call_soon(running.set_result, loop)
     while not loop.is_closed():
         with suppress(SystemExit, KeyboardInterrupt):
-            try:
-                loop.run_forever()
-            except RuntimeError as error:
-                loop.close()
-                running.set_exception(RunError(f"{_NO_SECOND_LOOP} ({error})."))
+            loop.run_forever()
+
+
+def make_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a new event loop for a daemon thread, which is a greenlet where gevent or eventlet replaced threads."""
+    gevent = sys.modules.get("gevent.monkey")
+    eventlet = sys.modules.get("eventlet.patcher")
+    is_patched = (gevent is not None and gevent.is_module_patched("threading")) or (
+        eventlet is not None and eventlet.is_monkey_patched("thread")
+    )
+    return _GreenletLoop() if is_patched else asyncio.new_event_loop()
+
+
+class _GreenletLoop(asyncio.SelectorEventLoop):
+    """An event loop in a greenlet.
+
+    asyncio knows the running loop of a thread, and all greenlets are one thread.  Other greenlets run while this loop
+    waits, and find the loop then that they would find without it: none, or their own.
+    """
+
+    def __init__(self) -> None:
+        selector = selectors.DefaultSelector()
+        super().__init__(selector)
+        self._select = selector.select
+        self._outer: asyncio.AbstractEventLoop | None = None
+        selector.select = self._wait  # type: ignore[method-assign]
+
+    def run_forever(self) -> None:
+        self._outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            super().run_forever()
+        finally:
+            asyncio._set_running_loop(self._outer)
+
+    def _wait(self, timeout: float | None = None) -> Any:
+        asyncio._set_running_loop(self._outer)
+        try:
+            return self._select(timeout)
+        finally:
+            self._outer = asyncio._get_running_loop()
+            asyncio._set_running_loop(self)
 
 
 def _is_blocked(loop: asyncio.AbstractEventLoop) -> bool:

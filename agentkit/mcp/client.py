@@ -23,6 +23,7 @@ from ..extend import (
     StoredResult,
     ToolEffect,
     Trust,
+    make_event_loop,
     run_coroutine,
     to_portable_name,
     with_label,
@@ -402,7 +403,7 @@ class BackgroundLoop:
         """Return the running loop; each call is matched by one of `release`."""
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = make_event_loop()
                 threading.Thread(target=_run, args=(self._loop,), daemon=True, name="agentkit-mcp").start()
             self._users += 1
             return self._loop

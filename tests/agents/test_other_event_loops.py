@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -132,13 +133,49 @@ for tool in (ask, ask, await_it):
 """
 
 
-def test_a_second_event_loop_in_the_one_thread_of_gevent_is_an_error_that_names_the_remedy():
-    *refused, awaited = run_under_gevent(NESTED)
-    assert len(refused) == 2
-    assert all(
-        "gevent and eventlet are one thread. In a tool that runs an agent, write async def" in one for one in refused
-    )
-    assert awaited == "done"
+def test_under_gevent_an_agent_inside_a_tool_has_an_event_loop_of_its_own():
+    assert run_under_gevent(NESTED) == ["done"] * 3
+
+
+FREE = """
+def has_loop():
+    try:
+        return bool(asyncio.get_running_loop())
+    except RuntimeError:
+        return False
+
+async def ask():
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(0.01)
+    return [make(price_of)("x"), (await make(price_of).arun("x")).answer, asyncio.get_running_loop() is loop]
+
+print(make(price_of)("x"), make(stock_of).map(["x"])[0].answer)
+print(has_loop(), gevent.spawn(has_loop).get())
+print(asyncio.run(ask()), has_loop())
+"""
+
+
+def test_under_gevent_other_greenlets_do_not_find_the_background_loop_running():
+    assert run_under_gevent(FREE) == ["done done", "False False", "['done', 'done', True] False"]
+
+
+SERVER = """
+import sys
+from agentkit.mcp import MCPServer
+
+def run():
+    server = MCPServer([sys.executable, PATH, "Scripted"], trust="trusted", effects={"*": "read"})
+    agent = JsonAgent(server, memory=False, model=ScriptedModel(call("echo", text="tea"), answer("done")))
+    return agent.run("x").calls[0].content
+
+print([one.get() for one in [gevent.spawn(run) for _ in range(2)]])
+"""
+
+
+def test_under_gevent_an_agent_calls_the_tools_of_a_server():
+    pytest.importorskip("mcp")
+    path = Path(__file__).parents[1] / "mcp" / "scripted_server.py"
+    assert run_under_gevent(SERVER.replace("PATH", repr(str(path)))) == ["['tea', 'tea']"]
 
 
 LIMITED = """
