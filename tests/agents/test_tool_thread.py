@@ -120,6 +120,28 @@ def test_an_interrupt_in_a_call_ends_the_run_and_the_history_continues():
     assert agent.run("again", session=session).answer == "done"
 
 
+class TimeIsOver(BaseException):
+    """What gevent, Dramatiq or Streamlit raise in the thread that they run, where it is; no handler of errors stops it."""
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_what_a_host_raises_in_a_call_ends_the_run_and_is_no_failure_of_the_tool(retries):
+    begun = []
+
+    @tool(effect="read", retries=retries)
+    def wait() -> None:
+        """Waits."""
+        begun.append(1)
+        raise TimeIsOver
+
+    session = Session()
+    agent = agent_of(wait, replies=[call("wait"), answer("done")])
+    with pytest.raises(TimeIsOver):
+        agent.run("?", session=session)
+    assert begun == [1]
+    assert agent.run("again", session=session).answer == "done"
+
+
 def test_a_streamed_run_runs_its_tools_where_it_is_iterated():
     seen = []
 

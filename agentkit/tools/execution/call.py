@@ -271,7 +271,11 @@ class BoundCall:
         """Add the id of the call to `begun`: from here on, the call may have had an effect."""
         self.begun.add(self.call.id)
 
-    def invoke(self, loop: asyncio.AbstractEventLoop | None = None) -> ToolResult:
+    def invoke(
+        self,
+        loop: asyncio.AbstractEventLoop | None = None,
+        is_interrupt: Callable[[BaseException], bool] = lambda error: isinstance(error, KeyboardInterrupt),
+    ) -> ToolResult:
         """Run the tool in this thread, blocking, and return its result.
 
         An exception of the tool becomes the result, an exit (`SystemExit`) too; only an interrupt is raised.  A
@@ -284,11 +288,11 @@ class BoundCall:
             with enclosed(self._makers()):
                 try:
                     return self._result(resolve(self.run(), MAX_ITEMS, loop), start)
-                except KeyboardInterrupt:
-                    raise
                 except InputRequired as asking:
                     return self._pause(asking, start)
                 except BaseException as error:
+                    if is_interrupt(error):
+                        raise
                     failures += 1
                     if not self._is_retried(failures, error):
                         return self.fail(describe_tool_error(error), start, error)
@@ -378,6 +382,15 @@ class BoundCall:
         if self.context is not None:
             self.context.emit(ToolRetried(self.call, describe_tool_error(error), failures))
         return True
+
+
+def is_interrupt_of_caller(error: BaseException) -> bool:
+    """Return whether an exception in a tool on the calling thread ends the run: one that no tool raises on its own.
+
+    Frameworks raise such a one in the thread that they run: the `Timeout` of gevent, the time limit of Dramatiq, the
+    request of Streamlit to run the script again.
+    """
+    return not isinstance(error, Exception | SystemExit | GeneratorExit | asyncio.CancelledError)
 
 
 def _is_task_cancelled() -> bool:

@@ -25,7 +25,7 @@ from ...core.errors import ExceptionInfo, RunStopped
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, FifoLock, count_abandoned
 from ...core.values import frozen
-from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult, describe_tool_error
+from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult, describe_tool_error, is_interrupt_of_caller
 
 T = TypeVar("T")
 CallGroup: TypeAlias = tuple[BoundCall, ...]
@@ -309,12 +309,12 @@ class ToolTurn(ABC):
 
     def run_here(self, job: Job) -> CancelCallback:
         """Run the job on the thread that waits; return a function that has nothing to cancel."""
-        copy_context().run(self.work, job)
+        copy_context().run(self.work, job, None, is_interrupt_of_caller)
         return lambda: None
 
-    def work(self, job: Job, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def work(self, job: Job, *how: Any) -> None:
         try:
-            outcome: ToolResult | BaseException = job.bound.invoke(loop)
+            outcome: ToolResult | BaseException = job.bound.invoke(*how)
         except BaseException as error:
             outcome = error
         self._end(job, outcome)
