@@ -26,7 +26,7 @@ from types import GeneratorType, TracebackType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, final
 
 from .errors import DefinitionError
-from .threads import on_cancel
+from .threads import on_cancel, take
 from .values import frozen
 
 T = TypeVar("T")
@@ -433,7 +433,7 @@ class Sleep:
     def perform(self) -> Generator[Event, None, None]:
         ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # an event must not be set by a signal handler
         with on_cancel(partial(ended.put, None)), suppress(queue.Empty):
-            ended.get(timeout=max(0.0, self.seconds))
+            take(ended, self.seconds)
         yield from ()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:

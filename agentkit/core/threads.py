@@ -107,6 +107,18 @@ class Work:
                 _abandoned.discard(self)
 
 
+def take(items: "queue.SimpleQueue[T]", seconds: float) -> T:
+    """Return the next item of a queue; raise `queue.Empty` if none arrives within `seconds`.
+
+    What another thread raises in this one takes effect between two waits, of `POLL_SECONDS` at most.
+    """
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > POLL_SECONDS:
+        with suppress(queue.Empty):
+            return items.get(timeout=POLL_SECONDS)
+    return items.get(timeout=max(0.0, left))
+
+
 def run_within(seconds: float, function: Callable[[], T]) -> T:
     """Run a function that cannot be interrupted, and return or raise its outcome.
 
@@ -122,10 +134,12 @@ def run_within(seconds: float, function: Callable[[], T]) -> T:
     ended: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
     work = Work(lambda: ended.put(capture(function)))
     try:
-        outcome = ended.get(timeout=seconds)
-    except queue.Empty:
+        outcome = take(ended, seconds)
+    except BaseException as error:  # the time is over, or something outside raised it here
         work.cancel()
-        raise TimeoutError from None
+        if isinstance(error, queue.Empty):
+            raise TimeoutError from None
+        raise
     return outcome()
 
 

@@ -7,7 +7,9 @@ different limits for one model, the smaller one holds from then on.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import queue
 import threading
 import time
 from collections import deque
@@ -18,7 +20,7 @@ from typing import Any, TypeAlias
 
 from ..core.errors import DefinitionError, ModelError, RunError
 from ..core.flow import Done, Emit, Event, Flow, Hooks, Policy, around, ask
-from ..core.threads import on_cancel
+from ..core.threads import on_cancel, take
 from ..core.values import frozen
 from ..engine.model import AskModel, Reply
 
@@ -211,10 +213,12 @@ class WaitForTicket:
                     f"{self.model}: the rate limit cannot admit the request while streams that the main thread began "
                     f"hold all places. {_READ_THEM}"
                 )
+        ended: queue.SimpleQueue[Ticket] = queue.SimpleQueue()
+        self.ticket.add_done_callback(ended.put)
         try:
             with on_cancel(self.ticket.cancel):
-                self.ticket.result(self.timeout)
-        except TimeoutError:
+                take(ended, math.inf if self.timeout is None else self.timeout).result()
+        except queue.Empty:
             raise self._late() from None
         yield from ()
 

@@ -1,6 +1,7 @@
 """Runs stopped in every phase: they end soon, the history is valid, and the agent works again."""
 
 import asyncio
+import ctypes
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from play import FASTER, TEA, Play, Sleeps, call, calls, final, price_of
-from waiting import HANGS
+from waiting import HANGS, wait_until
 
 from agentkit import JsonAgent, check_history
 from agentkit.core.messages import pending_calls
@@ -29,6 +30,11 @@ PHASES: dict[str, list[Any]] = {
     "last request": [calls(TEA), SILENT],
 }
 WAYS = ["cancel", "timeout", "interrupt", "interrupt on a loop"]
+LIMITS = ["signal", "thread"]
+
+
+class TimeLimit(TimeoutError):
+    """What the queue that runs an agent raises where the agent waits, as Celery, RQ and Dramatiq do."""
 
 
 class Scene:
@@ -90,6 +96,35 @@ class Scene:
         time.sleep(0.15)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # which takes it even if it was held up
 
+    def stop_from_outside(self, agent: Any, way: str) -> None:
+        """Let a signal handler, or another thread, raise an exception in the thread of the run."""
+        ended: list[BaseException] = []
+
+        def run() -> None:
+            with pytest.raises(TimeLimit) as caught:
+                self.play.run(agent, "Go")
+            ended.append(caught.value)
+
+        def is_waiting(thread: threading.Thread) -> bool:
+            return sys._current_frames()[thread.ident].f_code.co_name in ("take", "wait")
+
+        def send_signal() -> None:
+            self.ready.wait()
+            wait_until(lambda: is_waiting(threading.main_thread()))
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+        if way == "signal":
+            threading.Thread(target=send_signal, daemon=True).start()
+            run()
+        else:
+            runner = threading.Thread(target=run)
+            runner.start()
+            self.ready.wait()
+            wait_until(lambda: is_waiting(runner))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(runner.ident), ctypes.py_object(TimeLimit))
+            runner.join()
+        assert len(ended) == 1
+
     async def _astop(self, agent: Any, way: str) -> None:
         task = asyncio.create_task(self._run(agent, way))
         await asyncio.to_thread(self.ready.wait, 60)
@@ -133,6 +168,33 @@ def test_in_every_phase_a_run_can_be_stopped_in_every_way(slept: Sleeps, phase: 
         assert pending_calls(agent.history) == []
         assert check_history(agent.history) == []
         assert next(message["content"] for message in agent.history if message["role"] == "tool") == "3.5"
+        scene.play.again(server, agent)
+
+
+@pytest.fixture
+def _limited():
+    def handle(*_: Any) -> None:
+        raise TimeLimit
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize("way", LIMITS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_in_every_phase_a_time_limit_of_the_host_ends_the_run_and_is_no_error_of_the_model(
+    slept: Sleeps, phase: str, way: str
+):
+    scene = Scene(Play("sync-streamed" if phase.startswith("half") else "sync", slept), phase)
+    slept.faster = 1.0
+    with ModelServer(scene.replies()) as server:
+        agent = scene.play.agent(server, scene.tools(), max_steps=2 if phase == "last request" else 50)
+        scene.stop_from_outside(agent, way)
+        scene.leave.set()
+        slept.faster = FASTER
+        assert check_history(agent.history) == []
         scene.play.again(server, agent)
 
 

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from ...core.errors import RunError
 from ...core.threads import Work, on_cancel
 from ...core.values import frozen
-from ...engine.model import Delta, Reply, Request
+from ...engine.model import Delta, Reply, Request, take_piece
 
 Piece: TypeAlias = Delta | Reply
 
@@ -76,7 +76,7 @@ def limit_time(
         try:
             while True:
                 try:
-                    piece = arrived.get(timeout=timer.seconds_left())
+                    piece = take_piece(arrived, timer.seconds_left())
                 except queue.Empty:
                     raise TimeoutError from None
                 if piece is _END:
