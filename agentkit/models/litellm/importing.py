@@ -8,7 +8,9 @@ import ast
 import gc
 import inspect
 import logging
+import math
 import os
+import queue
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,13 +23,13 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from operator import attrgetter
 from threading import Lock, get_ident
 from types import MethodType, ModuleType
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import VERSION
 
 from ...core.errors import DefinitionError
 from ...core.lazy_names import paused_gc
-from ...core.threads import Work, parse_python
+from ...core.threads import Work, capture, parse_python, take
 from .limits import ReplyGuard, watch_response
 
 _QUIET_ENVIRONMENT = {
@@ -78,11 +80,33 @@ def _find_own_call() -> _OwnCall | None:
 
 
 _importing = Lock()
+Imports: TypeAlias = "queue.SimpleQueue[Callable[[], Any]]"
 
 
 @cache
-def load_litellm() -> Any:
-    """Return the litellm module, imported without output and without a request; the user's settings are kept."""
+def load_litellm(wait: Callable[[Imports, float], Callable[[], Any]] = take) -> Any:
+    """Return the litellm module, imported without output and without a request; the user's settings are kept.
+
+    A thread of its own imports it: after an import that an interrupt or a time limit of the host ends half-way, litellm
+    cannot be imported in the process again.
+
+    Args:
+        wait: Waits for that thread, as `take` does.
+    """
+    if is_loaded():
+        return _import_litellm()
+    imported: Imports = queue.SimpleQueue()
+    Work(lambda: imported.put(capture(_import_litellm)))
+    return wait(imported, math.inf)()
+
+
+def is_loaded() -> bool:
+    """Whether the import is complete."""
+    return bool(_import_litellm.cache_info().currsize)
+
+
+@cache
+def _import_litellm() -> Any:
     with _importing:
         is_host = "litellm" in sys.modules
         levels = {name: logging.getLogger(name).level for name in _LOGGERS}
@@ -139,12 +163,8 @@ def _leave_clients(litellm: Any) -> None:
 def begin_import() -> None:
     """Import litellm in the background, which takes seconds; the first request raises the failure, if any."""
 
-    def work() -> None:
-        with suppress(Exception):
-            load_litellm()
-
     if "litellm" not in sys.modules:
-        Work(work)
+        Work(partial(capture, _import_litellm))
 
 
 def tune() -> None:

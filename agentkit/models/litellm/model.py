@@ -21,10 +21,10 @@ from ...core.masking import MaskedDict, mask
 from ...core.messages import text_of
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
-from ...engine.model import Delta, Reply, Request, split_deltas
+from ...engine.model import Delta, Reply, Request, split_deltas, take_piece
 from .calls import Calls, PlannedCall, has_observers
 from .errors import convert_error, find_refused_parts
-from .importing import load_litellm, own_call
+from .importing import is_loaded, load_litellm, own_call
 from .limits import MAX_REPLY_BYTES, PieceTimer, ReplyGuard, Signal, alimit_time, limit_time, total_seconds
 from .parameters import (
     ACCOUNT_OPTION,
@@ -339,7 +339,7 @@ class LiteLLMModel:
 
         Closing the generator closes the connection.
         """
-        load_litellm()
+        load_litellm(take_piece)
         timer = PieceTimer(self._timeout, total_seconds(request))
         while True:
             guard = ReplyGuard(self._max_reply_bytes)
@@ -355,7 +355,7 @@ class LiteLLMModel:
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Yield what `ask` yields, on the running event loop."""
-        if "litellm" not in sys.modules:
+        if not is_loaded():
             await asyncio.to_thread(load_litellm)  # takes seconds that would block the event loop
         timer = PieceTimer(self._timeout, total_seconds(request))
         while True:

@@ -175,3 +175,40 @@ def test_a_proxy_setting_that_httpx_cannot_read_is_named_and_async_runs_work(mon
         assert refused.startswith("False openai/m: Invalid port: ':1]'")
         assert "stands in HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY" in refused
         assert print_of(ASKING + ASYNC, server.api_base("openai")) == "hello\n"
+
+
+INTERRUPTED = """
+import signal, sys, threading, time
+from agentkit import JsonAgent
+from agentkit.models.litellm.importing import is_loaded
+from agentkit.testing.server import ModelServer
+
+class TimeLimit(Exception):
+    pass
+
+def price_of(item: str) -> float:
+    "Look up the price of an item."
+    return 3.5
+
+def limit(*_):
+    raise TimeLimit
+
+def send():
+    while "litellm.types" not in sys.modules:
+        time.sleep(0.001)
+    assert not is_loaded()
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+signal.signal(signal.SIGUSR1, limit)
+with ModelServer("done", "done") as server:
+    agent = JsonAgent(price_of, model="openai/gpt-4o-mini", api_base=server.api_base("openai"), api_key="k")
+    threading.Thread(target=send).start()
+    try:
+        agent.run("one")
+    except TimeLimit:
+        print("limited", not is_loaded(), agent("two"))
+"""
+
+
+def test_a_time_limit_of_the_host_may_end_the_first_request_while_litellm_is_imported():
+    assert print_of(INTERRUPTED) == "limited True done\n"
