@@ -205,11 +205,12 @@ def normalize_reply(message: Message, known_ids: set[str]) -> Message:
         calls = message.get("tool_calls")
     if not calls:
         return message
+    ids = CallIds(known_ids)
     normalized = []
     for call in map(normalize_call, calls):
         identity = call["id"]
         if not identity or "/" in identity or identity in known_ids:
-            identity = CallIds(known_ids).unique("")
+            identity = ids.unique("")
         known_ids.add(identity)
         normalized.append(call if identity == call["id"] else {**call, "id": identity})
     if any(map(operator.is_not, normalized, calls)):
