@@ -15,7 +15,7 @@ import anyio
 import mcp_types as types
 from loguru import logger
 from mcp import Client, MCPError
-from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -88,6 +88,11 @@ class Connection:
         return self._opened.get_loop() is asyncio.get_running_loop()
 
     @property
+    def is_modern(self) -> bool:
+        """Whether the server, which must be open, speaks the stateless era of the protocol."""
+        return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
     def is_over(self) -> bool:
         """Whether the connection is closed."""
         return self._task.done()
@@ -152,7 +157,7 @@ class Connection:
         """Wait for the end, following the changes of the tools where the server must be asked to report them."""
         listening = None
         capability = self.client.server_capabilities.tools
-        if self.client.protocol_version in MODERN_PROTOCOL_VERSIONS and capability and capability.list_changed:
+        if self.is_modern and capability and capability.list_changed:
             listening = asyncio.create_task(self._listen())
         try:
             await self._closing.wait()
@@ -401,6 +406,8 @@ class ServerLink:
             connection = await self.connect()
         except RunError as error:
             raise ToolError(f"{error} The call was not sent, so it had no effect.") from error
+        if not connection.is_modern:
+            options = self._begin_anew(options)
         self._add_channel(run, 1)
         opened = OpenCall(run.channel if run is not None else object(), ask, sample)
         connection.calls.append(opened)
@@ -416,6 +423,8 @@ class ServerLink:
         except MCPError as error:
             if error.code == INVALID_PARAMS and options.get("request_state") is not None:
                 raise StateRefused from error
+            if error.code == URL_ELICITATION_REQUIRED and (required := _read_required(error)):
+                return required, ""
             raise ToolError(self._describe_error(error, connection)) from error
         except ValidationError as error:
             raise ToolError(
@@ -433,6 +442,17 @@ class ServerLink:
             else:
                 connection.calls.remove(opened)
             await connection.settle()
+
+    def _begin_anew(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a call in the handshake era, in which it begins anew when a person has done something.
+
+        Raises:
+            ToolError: The person did not.
+        """
+        responses = (options.get("input_responses") or {}).values()
+        if any(isinstance(entry, types.ElicitResult) and entry.action != "accept" for entry in responses):
+            raise ToolError(f"refused: the person did not do what the server {self._name!r} asks for before this call")
+        return {}
 
     async def ask(self, request: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """Send another request than a call.
@@ -524,6 +544,19 @@ def _report_progress(run: RunContext[Any] | None) -> Any:
             run.emit({key: value for key, value in given.items() if value is not None})
 
     return report
+
+
+def _read_required(error: MCPError) -> types.InputRequiredResult | None:
+    """Return what a server of the handshake era asks for before it takes a call: addresses that a person must open."""
+    entries = error.error.data.get("elicitations") if isinstance(error.error.data, dict) else None
+    try:
+        asked = [types.ElicitRequestURLParams.model_validate(entry) for entry in entries or ()]
+    except (ValidationError, TypeError):
+        return None
+    requests = {
+        params.elicitation_id or str(number): types.ElicitRequest(params=params) for number, params in enumerate(asked)
+    }
+    return types.InputRequiredResult(input_requests=dict(requests)) if requests else None
 
 
 def _describe_refusal(error: MCPError, connection: Connection) -> str:

@@ -375,6 +375,24 @@ class Asks(Scripted):
         return text(json.dumps(json.loads(sys.stdin.readline())["result"]))
 
 
+class WantsVisit(Scripted):
+    """The handshake era: refuses two calls of `pay` until a person has opened an address; `broken` names none."""
+
+    tools = [tool("pay"), tool("broken")]
+    refusals = 2
+
+    def tools_call(self, request):
+        if not self.refusals:
+            answer(request, text("paid"))
+            return
+        is_broken = request["params"]["name"] == "broken"
+        self.refusals -= not is_broken
+        page = {"mode": "url", "message": "Log in.", "url": "https://pay.example.com/1", "elicitationId": "1"}
+        data = {"elicitations": [{"url": 1} if is_broken else page]}
+        error = {"code": -32042, "message": "This request requires authorization.", "data": data}
+        send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+
+
 class Samples(Scripted):
     """The handshake era: asks the client's model, or for its folders, in the middle of a call."""
 

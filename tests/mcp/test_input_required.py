@@ -69,6 +69,26 @@ def test_a_function_answers_at_once(world):
     assert len(asked) == 2
 
 
+def test_a_call_that_needs_a_visit_to_an_address_is_made_again_after_it(world):
+    with scripted("WantsVisit") as server:
+        agent = JsonAgent(server, model=ScriptedModel(call("pay"), ANSWER))
+        paused = pause(world, agent)
+        (question,) = paused.questions
+        assert "Log in." in question.text
+        assert "https://pay.example.com/1" in question.text
+        paused = pause(world, agent, None, session=paused.session, answers={question.id: True})  # it was not opened
+        result = world.run(agent, None, session=paused.session, answers={paused.questions[0].id: True})
+    assert contents(result) == ["paid"]
+
+
+def test_a_visit_that_a_person_refuses_fails_the_call(world):
+    model = ScriptedModel(call("pay"), call("broken"), ANSWER)
+    agent = JsonAgent(scripted("WantsVisit"), model=model, on_question=lambda _: False)
+    refused, broken = contents(world.run(agent, "q"))
+    assert refused == "refused: the person did not do what the server 'scripted' asks for before this call"
+    assert broken == "the server 'scripted' refused the call: This request requires authorization."
+
+
 def test_a_request_that_is_not_a_question_fails_the_call(world):
     agent = JsonAgent(scripted("Modern"), model=ScriptedModel(call("model"), ANSWER))
     assert "asks for 'sampling/createMessage', which this client does not offer" in contents(world.run(agent, "q"))[0]
