@@ -68,6 +68,8 @@ def test_damage_is_reported_and_the_sound_runs_are_saved(run):
     assert report.exit_code == 1
     assert "is damaged: step" in report.stdout
     assert run("runs", "--salvage", "saved.db").stdout == "1 runs copied to saved.db\n"
+    refused = run("runs", "--salvage", "saved.db")
+    assert (refused.exit_code, refused.stderr) == (2, "agentkit: 'saved.db' exists. Name a new file.\n")
     assert run("runs", "--check", "--journal", "saved.db").stdout == "no damage found\n"
 
 

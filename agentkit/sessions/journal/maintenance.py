@@ -817,10 +817,10 @@ def salvage(store: Place, target: Place) -> int:
     """Copy the runs and the notes that can be read into a new journal `target`; return the number of the runs.
 
     Raises:
-        JournalError: `target` exists.
+        DefinitionError: `target` exists.
     """
     if isinstance(target, str | os.PathLike) and not is_url(target) and Path(target).exists():
-        raise JournalError(f"{show_place(target)!r} exists. Name a new file.")
+        raise DefinitionError(f"{show_place(target)!r} exists. Name a new file.")
     saved = 0
     sound = set[int]()
     with opened_store(store, must_exist=True) as old, opened_store(target) as new:

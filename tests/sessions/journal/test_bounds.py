@@ -18,7 +18,7 @@ from stores import change_rows, in_databases, locked, patch_append, shorten_wait
 from timing import takes_at_most
 from waiting import HANGS
 
-from agentkit import JsonAgent, Session, tool
+from agentkit import DefinitionError, JsonAgent, Session, tool
 from agentkit.core.messages import ToolCall
 from agentkit.journal import Journal, JournalError, RunInfo, fork, runs, show
 from agentkit.policies.long_results import TruncatedResults
@@ -479,7 +479,7 @@ def test_sound_runs_are_saved_from_a_damaged_file(path, tmp_path):
     assert salvage(path, saved) == 2
     assert find_problems(saved) == []
     assert {run: agent_of(saved).resume(run).answer for run in answers} == answers
-    with pytest.raises(JournalError, match="exists"):
+    with pytest.raises(DefinitionError, match="exists"):
         salvage(path, saved)
 
 
