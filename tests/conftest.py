@@ -5,7 +5,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from postgres_server import PostgresServer, running_server, why_not
@@ -159,6 +159,18 @@ class World:
 @pytest.fixture(params=["sync", "async"])
 def world(request: pytest.FixtureRequest) -> World:
     return World(request.param)
+
+
+@pytest.fixture
+def alarm() -> Iterator[Callable[[], None]]:
+    """A function that raises the signal of a time limit, whose handler raises `TimeoutError`."""
+
+    def end_job(*_: object) -> None:
+        raise TimeoutError("the time of the job is over")
+
+    before = signal.signal(signal.SIGALRM, end_job)
+    yield lambda: signal.raise_signal(signal.SIGALRM)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

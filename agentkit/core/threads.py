@@ -9,12 +9,14 @@ import ast
 import contextvars
 import os
 import queue
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from traceback import walk_tb
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -154,6 +156,22 @@ def capture(function: Callable[[], T]) -> Callable[[], T]:
 
 def _raise(error: BaseException) -> NoReturn:
     raise error
+
+
+def raise_outside_error(error: BaseException | None) -> None:
+    """Raise the error again, or that which caused it, if it came from outside, so is no failure of the code at work.
+
+    A handler of a signal raised it, as the time limits of Celery and RQ do, or another thread did while the code waited
+    in `take`, as those of Dramatiq do.
+    """
+    outside: set[Any] = {take.__code__}
+    if threading.current_thread() is threading.main_thread():  # where the handlers run
+        outside |= {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    while error is not None:
+        frames = walk_tb(error.__traceback__)
+        if not isinstance(error, queue.Empty) and any(frame.f_code in outside for frame, _ in frames):
+            raise error
+        error = error.__cause__
 
 
 class on_cancel:  # noqa: N801 - a context manager, faster than a generator with `contextmanager`

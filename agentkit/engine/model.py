@@ -5,13 +5,12 @@
 
 import asyncio
 import json
-import queue
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import field
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pydantic_core import from_json
 
@@ -20,15 +19,13 @@ from ..core.flow import Done, Event
 from ..core.masking import mask, mask_exception
 from ..core.messages import Message, Usage
 from ..core.portable import split_words
-from ..core.threads import take
+from ..core.threads import raise_outside_error
 from ..core.values import frozen
 from ..schemas.models import ModelSchema
 from ..schemas.walk import JsonSchema
 from ..tools.final_answer import ANSWER_KEY
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
-
-T = TypeVar("T")
 
 
 @frozen(slots=False)  # for `copy_with`
@@ -148,32 +145,6 @@ class Model(Protocol):
         ...
 
 
-class WaitInterrupted(BaseException):
-    """Something outside, such as a signal handler, raised `error` in the thread that waits for a model.
-
-    A queue raises its time limits so, as an `Exception`.  It is no error of the model, and passes what handles these.
-    """
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-def take_piece(arrived: "queue.SimpleQueue[T]", seconds: float) -> T:
-    """Return what arrives next from the thread that reads a reply, for the `ask` of a backend.
-
-    Raises:
-        queue.Empty: Nothing arrives within `seconds`.
-        WaitInterrupted: Something outside raised an exception here.
-    """
-    try:
-        return take(arrived, seconds)
-    except queue.Empty:
-        raise
-    except Exception as error:
-        raise WaitInterrupted(error) from None
-
-
 @frozen
 class ModelAsked(Event):
     """A request is sent to a model."""
@@ -245,12 +216,11 @@ class AskModel:
                         raise _explain_piece(self.model, piece)
             finally:
                 asked.close()
-        except AgentkitError:
-            raise
         except Exception as error:
+            raise_outside_error(error)
+            if isinstance(error, AgentkitError):
+                raise
             raise _to_model_error(self.model, error) from error
-        except WaitInterrupted as interrupted:
-            raise interrupted.error from None
         yield ModelReplied(reply := _require_reply(reply, self.model))
         for step in reply.message.get("provider_calls") or ():
             yield _describe_provider_call(step)
@@ -275,9 +245,10 @@ class AskModel:
                         yield piece
                     else:
                         raise _explain_piece(self.model, piece)
-        except AgentkitError:
-            raise
         except Exception as error:
+            raise_outside_error(error)
+            if isinstance(error, AgentkitError):
+                raise
             raise _to_model_error(self.model, error) from error
         yield ModelReplied(reply := _require_reply(reply, self.model))
         for step in reply.message.get("provider_calls") or ():

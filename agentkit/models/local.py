@@ -36,8 +36,9 @@ from ..core.errors import ModelError, ModelErrorKind, missing_package
 from ..core.messages import Message, Usage, assistant, text_of
 from ..core.parts import Part, describe_unseen, join_contents
 from ..core.portable import Json
+from ..core.threads import take
 from ..core.values import frozen
-from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta, take_piece
+from ..engine.model import Delta, Reply, Request, TextDelta, ThinkingDelta
 from ..schemas.walk import JsonSchema, rebuild
 from ..tools.settings import check_integer_from
 from .led import is_final, lead_request, list_rivals
@@ -310,7 +311,7 @@ class _Reading:
 def _next_chunk(arrived: "queue.SimpleQueue[Json | None]", end: float) -> Json | None:
     """Return the next chunk; None after the last one, and when the time is over."""
     try:
-        return take_piece(arrived, end - time.monotonic())
+        return take(arrived, end - time.monotonic())
     except queue.Empty:
         return None
 

@@ -406,6 +406,21 @@ class TestWhenThingsGoWrong:
             world.run(JsonAgent(add, model=ScriptedModel(ValueError("odd"))), "?")
         assert isinstance(caught.value.__cause__, ValueError)
 
+    @pytest.mark.parametrize("is_wrapped", [False, True])
+    def test_what_a_handler_of_a_signal_raises_ends_the_run_with_itself(self, world, alarm, is_wrapped):
+        def interrupt(request):
+            try:
+                alarm()
+            except TimeoutError as error:
+                if is_wrapped:
+                    raise ModelError("no reply in time", kind="timeout", transient=True) from error
+                raise
+
+        model = ScriptedModel(interrupt, answer("up"))
+        with pytest.raises(TimeoutError, match="the time of the job is over"):
+            world.run(JsonAgent(add, model=model), "?")
+        assert len(model.requests) == 1
+
     def test_a_query_of_a_run_that_failed_is_sent_once(self, world):
         model = ScriptedModel(ModelError("down"), call("final_answer", text="up"))
         agent = JsonAgent(add, model=model)

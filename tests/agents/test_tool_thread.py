@@ -200,6 +200,16 @@ def test_a_timeout_of_a_tool_is_refused(settings, reason):
         agent_of(note, replies=[])
 
 
+def test_what_a_handler_of_a_signal_raises_in_a_tool_ends_the_run(alarm):
+    def note() -> str:
+        """Notes."""
+        alarm()
+        return "noted"
+
+    with pytest.raises(TimeoutError, match="the time of the job is over"):
+        agent_of(note, replies=[call("note"), answer("done")]).run("?")
+
+
 def test_another_thread_is_not_known():
     with pytest.raises(DefinitionError, match=r'tool_thread must be .*"caller"'):
         JsonAgent(len, tool_thread="main")

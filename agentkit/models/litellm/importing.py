@@ -23,7 +23,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from operator import attrgetter
 from threading import Lock, get_ident
 from types import MethodType, ModuleType
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from pydantic import VERSION
 
@@ -80,24 +80,20 @@ def _find_own_call() -> _OwnCall | None:
 
 
 _importing = Lock()
-Imports: TypeAlias = "queue.SimpleQueue[Callable[[], Any]]"
 
 
 @cache
-def load_litellm(wait: Callable[[Imports, float], Callable[[], Any]] = take) -> Any:
+def load_litellm() -> Any:
     """Return the litellm module, imported without output and without a request; the user's settings are kept.
 
     A thread of its own imports it: after an import that an interrupt or a time limit of the host ends half-way, litellm
     cannot be imported in the process again.
-
-    Args:
-        wait: Waits for that thread, as `take` does.
     """
     if is_loaded():
         return _import_litellm()
-    imported: Imports = queue.SimpleQueue()
+    imported: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
     Work(lambda: imported.put(capture(_import_litellm)))
-    return wait(imported, math.inf)()
+    return take(imported, math.inf)()
 
 
 def is_loaded() -> bool:

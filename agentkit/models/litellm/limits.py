@@ -21,9 +21,9 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from ...core.errors import RunError
-from ...core.threads import Work, on_cancel
+from ...core.threads import Work, on_cancel, take
 from ...core.values import frozen
-from ...engine.model import Delta, Reply, Request, take_piece
+from ...engine.model import Delta, Reply, Request
 
 Piece: TypeAlias = Delta | Reply
 
@@ -76,7 +76,7 @@ def limit_time(
         try:
             while True:
                 try:
-                    piece = take_piece(arrived, timer.seconds_left())
+                    piece = take(arrived, timer.seconds_left())
                 except queue.Empty:
                     raise TimeoutError from None
                 if piece is _END:

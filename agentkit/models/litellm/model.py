@@ -21,7 +21,7 @@ from ...core.masking import MaskedDict, mask
 from ...core.messages import text_of
 from ...core.parts import parts_of
 from ...engine.history.size import TokenBounds
-from ...engine.model import Delta, Reply, Request, split_deltas, take_piece
+from ...engine.model import Delta, Reply, Request, split_deltas
 from .calls import Calls, PlannedCall, has_observers
 from .errors import convert_error, find_refused_parts
 from .importing import is_loaded, load_litellm, own_call
@@ -339,7 +339,7 @@ class LiteLLMModel:
 
         Closing the generator closes the connection.
         """
-        load_litellm(take_piece)
+        load_litellm()
         timer = PieceTimer(self._timeout, total_seconds(request))
         while True:
             guard = ReplyGuard(self._max_reply_bytes)

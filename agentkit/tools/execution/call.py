@@ -20,7 +20,7 @@ from ...core.messages import DEVELOPER, TRUSTED, CallOrigin, Label, Message, Too
 from ...core.parts import Part
 from ...core.pending import CallQuestions, InputRequired, UntrustedValue
 from ...core.portable import to_valid_text
-from ...core.threads import is_cancelled
+from ...core.threads import is_cancelled, raise_outside_error
 from ...core.values import copy_with, frozen
 from ..arguments.fixes import Repair
 from ..final_answer import check_text_answer
@@ -278,8 +278,9 @@ class BoundCall:
     ) -> ToolResult:
         """Run the tool in this thread, blocking, and return its result.
 
-        An exception of the tool becomes the result, an exit (`SystemExit`) too; only an interrupt is raised.  A
-        coroutine that a plain function returns is awaited on `loop`, a running loop of another thread.
+        An exception of the tool becomes the result, an exit (`SystemExit`) too; an interrupt is raised, as is what a
+        handler of a signal raises.  A coroutine that a plain function returns is awaited on `loop`, a running loop of
+        another thread.
         """
         self.mark_begun()
         start = time.perf_counter()
@@ -293,6 +294,7 @@ class BoundCall:
                 except BaseException as error:
                     if is_interrupt(error):
                         raise
+                    raise_outside_error(error)
                     failures += 1
                     if not self._is_retried(failures, error):
                         return self.fail(describe_tool_error(error), start, error)
@@ -316,6 +318,7 @@ class BoundCall:
                 except BaseException as error:
                     if isinstance(error, asyncio.CancelledError) and _is_task_cancelled():
                         raise
+                    raise_outside_error(error)
                     failures += 1
                     if not self._is_retried(failures, error):
                         return self.fail(describe_tool_error(error), start, error)
