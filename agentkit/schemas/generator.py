@@ -255,7 +255,7 @@ def _read_scalar(value: Any, nodes: Nodes, path: tuple[int | str, ...]) -> Any:
     return _read_clock(value, nodes, path) if member is None else member
 
 
-_NUMBER = re.compile(r"[+-]?(?=\.?[0-9])[0-9]*\.?[0-9]*")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)")
 
 
 def _read_clock(value: Any, nodes: Nodes, path: tuple[int | str, ...]) -> Any:

@@ -9,6 +9,7 @@ import random
 import re
 import time
 from contextlib import suppress
+from datetime import date
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,7 +70,12 @@ def weather(city: str, days: list[int] | None = None) -> str:
     return city
 
 
+def book(day: date) -> None:
+    """Books a day."""
+
+
 TOOLS = ToolRegistry(weather, answer=make_answer_tool())
+BOOK = JsonTool(book)
 PAGE = ToolCall("p", "page", "{}")
 SAVE = JsonTool.from_schema(name="save", description="Saves.", parameters={"type": "object"}, call=print)
 CLAIMS = 'On 3 May 2020, 12:30, 17.5% said "hello you there" at http://x.example/z, 12 times'
@@ -179,6 +185,7 @@ READERS = {
     ),
     "tools.python_functions": has_await,
     "tools.python_functions: texts": lambda text: has_await(f"f'{text}'"),
+    "schemas.generator": lambda text: BOOK.call_with_raw_arguments({"day": text}),
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
     "tools.arguments.json_text: incomplete": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
     "tools.arguments.fixes": lambda text: TOOLS["weather"].call_with_raw_arguments(json.dumps({"city": 1, "days": text})),
