@@ -14,11 +14,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import signature
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 import httpx2
+from dotenv import dotenv_values
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -205,8 +207,6 @@ class _StderrPipe:
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+|/)(?::-([^}]*))?\}")
 _INPUT = re.compile(r"\$\{input:[^}]+\}")
-_QUOTED = re.compile(r"""\s*(["'])(.*?)\1\s*(?:#.*)?\Z""")
-_LAST_COMMENT = re.compile(r"(?:^|\s)\s*#.*\Z|^\s+|\s+\Z")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[\]}])')
 _RUNNERS = frozenset({"uvx", "npx", "uv", "node", "python", "python3", "docker", "bunx", "deno", "pipx", "run"})
@@ -377,22 +377,8 @@ def _read_env(entry: Mapping[str, Any], place: str, known: Mapping[str, str]) ->
     except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DefinitionError(f"{place}: envFile {file!r:.200} cannot be read: {reason}.") from error
-    return {**_parse_variables(text), **(env or {})}
-
-
-def _parse_variables(text: str) -> dict[str, str]:
-    """Return the variables in the lines `NAME=value` of a file, which may be quoted, and have comments."""
-    found = {}
-    for line in text.splitlines():
-        name, is_set, value = line.strip().removeprefix("export ").partition("=")
-        if not is_set or name.startswith("#"):
-            continue
-        if quoted := _QUOTED.match(value):
-            value = quoted[2].replace("\\n", "\n") if quoted[1] == '"' else quoted[2]
-        else:
-            value = _LAST_COMMENT.sub("", value)
-        found[name.strip()] = value
-    return found
+    variables = dotenv_values(stream=StringIO(text), interpolate=False)
+    return {**{key: value for key, value in variables.items() if value is not None}, **(env or {})}
 
 
 def _expand(value: Any, place: str, known: Mapping[str, str]) -> Any:
