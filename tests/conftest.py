@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from postgres_server import PostgresServer, running_server, why_not
+from waiting import TimeLimit
 
 from agentkit import JsonAgent, ToolRegistry
 from agentkit.core.flow import Done, Event, Policy, adrive, apply_policies, drive
@@ -163,14 +164,14 @@ def world(request: pytest.FixtureRequest) -> World:
 
 @pytest.fixture
 def alarm() -> Iterator[Callable[[], None]]:
-    """A function that raises the signal of a time limit, whose handler raises `TimeoutError`."""
+    """A function that raises the signal of a time limit, whose handler raises `TimeLimit`."""
 
     def end_job(*_: object) -> None:
-        raise TimeoutError("the time of the job is over")
+        raise TimeLimit("the time of the job is over")
 
-    before = signal.signal(signal.SIGALRM, end_job)
-    yield lambda: signal.raise_signal(signal.SIGALRM)
-    signal.signal(signal.SIGALRM, before)
+    before = signal.signal(signal.SIGUSR1, end_job)
+    yield lambda: signal.raise_signal(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,10 @@ HANGS = 600.0
 """Seconds that a tool, a server or a wait lasts that a test abandons: pytest ends a test that waits for it."""
 
 
+class TimeLimit(TimeoutError):
+    """What a queue of jobs raises where an agent waits, as Celery, RQ and Dramatiq do."""
+
+
 def wait_until(condition: Callable[[], object]) -> None:
     """Wait for a condition that no event reports; pytest ends a test in which it never holds, and shows its line."""
     while not condition():

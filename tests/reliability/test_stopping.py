@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from play import FASTER, TEA, Play, Sleeps, call, calls, final, price_of
-from waiting import HANGS, wait_until
+from waiting import HANGS, TimeLimit, wait_until
 
 from agentkit import JsonAgent, check_history
 from agentkit.core.messages import pending_calls
@@ -31,10 +31,6 @@ PHASES: dict[str, list[Any]] = {
 }
 WAYS = ["cancel", "timeout", "interrupt", "interrupt on a loop"]
 LIMITS = ["signal", "thread"]
-
-
-class TimeLimit(TimeoutError):
-    """What the queue that runs an agent raises where the agent waits, as Celery, RQ and Dramatiq do."""
 
 
 class Scene:
@@ -171,17 +167,7 @@ def test_in_every_phase_a_run_can_be_stopped_in_every_way(slept: Sleeps, phase: 
         scene.play.again(server, agent)
 
 
-@pytest.fixture
-def _limited():
-    def handle(*_: Any) -> None:
-        raise TimeLimit
-
-    before = signal.signal(signal.SIGUSR1, handle)
-    yield
-    signal.signal(signal.SIGUSR1, before)
-
-
-@pytest.mark.usefixtures("_limited")
+@pytest.mark.usefixtures("alarm")
 @pytest.mark.parametrize("way", LIMITS)
 @pytest.mark.parametrize("phase", PHASES)
 def test_in_every_phase_a_time_limit_of_the_host_ends_the_run_and_is_no_error_of_the_model(
