@@ -146,10 +146,8 @@ class Trace:
             self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=result.repairs, raw=raw))
             return
         if isinstance(event, ModelAsked):
-            if self._waiting is not None:
-                self._end_wait(now)
-            if self._asked is not None:
-                self._end_request(now)
+            self._end_wait(now)
+            self._end_request(now)
             self._asked = event.model, now, place
             return
         if isinstance(event, ModelReplied):

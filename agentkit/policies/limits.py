@@ -376,7 +376,6 @@ class LimitPolicy:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._get_budget = lambda: budget
         self.steps = budget.before.steps
         self.is_last = False
         self.refused: int | None = None
@@ -455,7 +454,7 @@ class LimitPolicy:
         if bound.problem is None and not bound.is_answer and (most := self.budget.take_call()):
             self.refused = most
             return bound.refuse(f"Not run: the run's limit of {most} tool calls is reached.")
-        return cap_timeout(bound.within(self._get_budget), seconds_left)
+        return cap_timeout(bound.within(lambda: self.budget), seconds_left)
 
     def _hold_dollars(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """Return the request, shortened to what the dollars pay for, and the dollars that are set aside for it."""

@@ -97,7 +97,8 @@ class LinesStore(SharedStore):
     It is read whole when it is opened; afterwards only what was added is read.
     """
 
-    runs_removed_together = 10_000  # each removal writes the file and reads it
+    runs_removed_together = 10_000
+    """The most runs that `prune` removes at once; each removal writes the file and reads it."""
 
     def __init__(self, path: str | os.PathLike[str], sync: Sync = "normal", *, must_exist: bool = False) -> None:
         super().__init__(path)

@@ -356,8 +356,6 @@ class SharedStore(Store, ABC):
     lease_seconds: float | None = None
     is_server = False
     """Whether the store is a server's, not a file."""
-    runs_removed_together = RUNS_PER_QUERY
-    """The most runs that `prune` removes at once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

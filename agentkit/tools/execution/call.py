@@ -267,22 +267,16 @@ class BoundCall:
         """Return a copy with these fields changed; policies copy each call often."""
         return copy_with(self, changes)
 
-    def mark_begun(self) -> None:
-        """Add the id of the call to `begun`: from here on, the call may have had an effect."""
-        self.begun.add(self.call.id)
-
-    def invoke(
-        self,
-        loop: asyncio.AbstractEventLoop | None = None,
-        is_interrupt: Callable[[BaseException], bool] = lambda error: isinstance(error, KeyboardInterrupt),
-    ) -> ToolResult:
+    def invoke(self, loop: asyncio.AbstractEventLoop | None = None, *, on_caller: bool = False) -> ToolResult:
         """Run the tool in this thread, blocking, and return its result.
 
         An exception of the tool becomes the result, an exit (`SystemExit`) too; an interrupt is raised, as is what a
-        handler of a signal raises.  A coroutine that a plain function returns is awaited on `loop`, a running loop of
-        another thread.
+        handler of a signal raises.
+
+        Args:
+            loop: A running loop of another thread, on which a coroutine that a plain function returns is awaited.
+            on_caller: Whether this is the thread of the caller, in which a framework may raise an exception of its own.
         """
-        self.mark_begun()
         start = time.perf_counter()
         failures = 0
         while True:
@@ -292,7 +286,7 @@ class BoundCall:
                 except InputRequired as asking:
                     return self._pause(asking, start)
                 except BaseException as error:
-                    if is_interrupt(error):
+                    if isinstance(error, KeyboardInterrupt) or (on_caller and _is_of_host(error)):
                         raise
                     raise_outside_error(error)
                     failures += 1
@@ -304,7 +298,6 @@ class BoundCall:
         """Run the tool: a coroutine function on this event loop, any other function in a thread."""
         if self.tool is not None and not self.tool.is_async:
             return await run_in_thread(partial(self.invoke, asyncio.get_running_loop()))
-        self.mark_begun()
         start = time.perf_counter()
         failures = 0
         while True:
@@ -387,11 +380,10 @@ class BoundCall:
         return True
 
 
-def is_interrupt_of_caller(error: BaseException) -> bool:
-    """Return whether an exception in a tool on the calling thread ends the run: one that no tool raises on its own.
+def _is_of_host(error: BaseException) -> bool:
+    """Return whether an exception is one that no tool raises on its own, but a framework in the thread that it runs.
 
-    Frameworks raise such a one in the thread that they run: the `Timeout` of gevent, the time limit of Dramatiq, the
-    request of Streamlit to run the script again.
+    Such are the `Timeout` of gevent, the time limit of Dramatiq, and the request of Streamlit to run the script again.
     """
     return not isinstance(error, Exception | SystemExit | GeneratorExit | asyncio.CancelledError)
 

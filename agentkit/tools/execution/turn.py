@@ -25,7 +25,7 @@ from ...core.errors import ExceptionInfo, RunStopped
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, FifoLock, count_abandoned
 from ...core.values import frozen
-from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult, describe_tool_error, is_interrupt_of_caller
+from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult, describe_tool_error
 
 T = TypeVar("T")
 CallGroup: TypeAlias = tuple[BoundCall, ...]
@@ -295,7 +295,7 @@ class ToolTurn(ABC):
 
     def _start(self, job: Job) -> Iterator[Event]:
         for bound in job.group:
-            bound.mark_begun()
+            bound.begun.add(bound.call.id)  # from here on, the call may have had an effect
             yield ToolStarted(bound)
         self._begun.update([bound.call.id for bound in job.group])
         if job.bound.problem is not None:
@@ -309,12 +309,12 @@ class ToolTurn(ABC):
 
     def run_here(self, job: Job) -> CancelCallback:
         """Run the job on the thread that waits; return a function that has nothing to cancel."""
-        copy_context().run(self.work, job, None, is_interrupt_of_caller)
+        copy_context().run(partial(self.work, job, on_caller=True))
         return lambda: None
 
-    def work(self, job: Job, *how: Any) -> None:
+    def work(self, job: Job, loop: asyncio.AbstractEventLoop | None = None, *, on_caller: bool = False) -> None:
         try:
-            outcome: ToolResult | BaseException = job.bound.invoke(*how)
+            outcome: ToolResult | BaseException = job.bound.invoke(loop, on_caller=on_caller)
         except BaseException as error:
             outcome = error
         self._end(job, outcome)
