@@ -267,6 +267,10 @@ class BoundCall:
         """Return a copy with these fields changed; policies copy each call often."""
         return copy_with(self, changes)
 
+    def mark_begun(self) -> None:
+        """Add the id of the call to `begun`: from here on, the call may have had an effect."""
+        self.begun.add(self.call.id)
+
     def invoke(self, loop: asyncio.AbstractEventLoop | None = None, *, on_caller: bool = False) -> ToolResult:
         """Run the tool in this thread, blocking, and return its result.
 
@@ -277,6 +281,7 @@ class BoundCall:
             loop: A running loop of another thread, on which a coroutine that a plain function returns is awaited.
             on_caller: Whether this is the thread of the caller, in which a framework may raise an exception of its own.
         """
+        self.mark_begun()
         start = time.perf_counter()
         failures = 0
         while True:
@@ -298,6 +303,7 @@ class BoundCall:
         """Run the tool: a coroutine function on this event loop, any other function in a thread."""
         if self.tool is not None and not self.tool.is_async:
             return await run_in_thread(partial(self.invoke, asyncio.get_running_loop()))
+        self.mark_begun()
         start = time.perf_counter()
         failures = 0
         while True:

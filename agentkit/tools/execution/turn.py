@@ -295,7 +295,7 @@ class ToolTurn(ABC):
 
     def _start(self, job: Job) -> Iterator[Event]:
         for bound in job.group:
-            bound.begun.add(bound.call.id)  # from here on, the call may have had an effect
+            bound.mark_begun()
             yield ToolStarted(bound)
         self._begun.update([bound.call.id for bound in job.group])
         if job.bound.problem is not None:
