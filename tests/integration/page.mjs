@@ -117,6 +117,23 @@ try {
     return [...section.querySelectorAll("pre")].map((pre) => [pre.className, pre.textContent, pre.childElementCount]);
   }));
 
+  // large numbers keep their digits, also beside an edit, and characters that turn others around are escaped
+  report("digits", await page.evaluate(async () => {
+    const { buildInputs } = await import("/assets/inputs.js");
+    const own = { tool: "pay", arguments: '{"to": 1234567890123456789, "host": "a\u202egro.b\u200b"}' };
+    let sent = null;
+    const section = buildInputs([{ id: "1", reason: "agentkit:approval", metadata: { agentkit: own } }], (entries) => { sent = JSON.stringify(entries[0].payload); });
+    document.body.append(section);
+    const shown = section.querySelector("pre").textContent;
+    const edit = section.querySelector("textarea");
+    edit.value = edit.value.replace("gro", "org");
+    const allow = section.querySelector(".decision");
+    while (allow.getAttribute("aria-disabled") === "true") await new Promise((resolve) => setTimeout(resolve, 50));
+    allow.click();
+    section.remove();
+    return [shown, sent];
+  }));
+
   // a question
   await send("book a room");
   await page.locator(".question input").fill("3");

@@ -274,6 +274,10 @@ def test_a_browser_drives_the_page(tmp_path):
         ["code", '{\n  "to": "{#1.iban}"\n}', 0],
         ["code foreign", "#1.iban, text of others: <b>DE1</b>", 0],
     ]
+    assert found["digits"] == [
+        '{\n  "to": 1234567890123456789,\n  "host": "a\\u202egro.b\\u200b"\n}',
+        '{"approved":true,"arguments":{"to":1234567890123456789,"host":"a\u202eorg.b\u200b"}}',
+    ]
     assert found["question"] == "It is done: 3 nights"
     assert found["call that asked"] == [1, "", "3 nights", "Waited for you"]
     assert found["nested"] == ["price_of"]

@@ -59,13 +59,19 @@ export function formatUsage(usage) {
   return parts.join(" · ");
 }
 
+// Read a JSON text whose numbers keep their digits when they are written again: JavaScript rounds those above 2 ** 53.
+export const parseJson = (text) => JSON.parse(text, (_, value, source) => (typeof value === "number" && JSON.rawJSON ? JSON.rawJSON(source.source) : value));
+
 export function prettyJson(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return JSON.stringify(parseJson(text), null, 2);
   } catch {
     return text;
   }
 }
+
+// Write the characters of a JSON text that no person sees, or that turn the direction of others, as escapes.
+export const escapeUnseen = (text) => text.replace(/[^\P{C}\n\r\t]|[^\P{Z} ]/gu, (mark) => mark.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""));
 
 export function formatTime(seconds) {
   const date = new Date(seconds * 1000);

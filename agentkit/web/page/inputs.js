@@ -1,6 +1,6 @@
 // Forms for what a paused run waits for: decisions about calls, and answers to questions.
 
-import { make, prettyJson } from "./dom.js";
+import { escapeUnseen, make, parseJson, prettyJson } from "./dom.js";
 
 const QUIET_MS = 1000;
 let count = 0;
@@ -51,19 +51,19 @@ export function buildInputs(interrupts, send) {
 function approval(interrupt, item, settle) {
   const own = interrupt.metadata?.agentkit ?? {};
   const { tool = interrupt.toolCallId, arguments: resolved = "{}", reason = "", problem: found, references = [] } = own;
-  const given = own.written ?? resolved;
+  const given = escapeUnseen(prettyJson(own.written ?? resolved));
   const heading = newId();
   const reasonId = newId();
   const editId = newId();
   const why = make("input", { id: reasonId, type: "text", placeholder: "Optional: the model reads it" });
   const edit = make("textarea", { id: editId, rows: 4, spellcheck: "false" });
-  edit.value = prettyJson(given);
+  edit.value = given;
   const problem = make("p", { class: "problem", role: "alert" });
   const allow = () => {
     const payload = { approved: true };
-    if (edit.value !== prettyJson(given)) {
+    if (edit.value !== given) {
       try {
-        payload.arguments = JSON.parse(edit.value);
+        payload.arguments = parseJson(edit.value);
       } catch (error) {
         problem.textContent = `The arguments are not valid JSON: ${error.message}`;
         edit.focus();
@@ -79,7 +79,7 @@ function approval(interrupt, item, settle) {
     make("h2", { id: heading, tabindex: "-1" }, "Allow ", make("code", { text: tool }), "?"),
     make("p", { class: "hint", text: reason }),
     ...(found ? [make("p", { class: "problem", text: `The arguments given are not valid: ${found}` })] : []),
-    make("pre", { class: "code", tabindex: "0", text: prettyJson(given) }),
+    make("pre", { class: "code", tabindex: "0", text: given }),
     ...references.map((text) => make("pre", { class: "code foreign", tabindex: "0", text })),
     make("details", {}, make("summary", { text: "Change the arguments, or give a reason" }),
       make("label", { for: editId, text: "Arguments" }), edit,
@@ -104,7 +104,7 @@ function field(schema, name) {
   }
   if (schema.type === "integer" || schema.type === "number") {
     const input = make("input", { id, type: "number", required: true, step: schema.type === "integer" ? "1" : "any", min: schema.minimum, max: schema.maximum });
-    return [[label, input], () => Number(input.value)];
+    return [[label, input], () => (/^-?[1-9]\d*$/.test(input.value) ? parseJson(input.value) : Number(input.value))];
   }
   if (schema.type === "object" && schema.properties) {
     const parts = Object.entries(schema.properties).map(([key, inner]) => [key, ...field(inner, inner.title ?? key)]);
@@ -116,7 +116,7 @@ function field(schema, name) {
     return [[label, input], () => input.value];
   }
   const input = make("textarea", { id, rows: 4, required: true });
-  return [[make("label", { for: id, text: `${name} (JSON)` }), input], () => JSON.parse(input.value)];
+  return [[make("label", { for: id, text: `${name} (JSON)` }), input], () => parseJson(input.value)];
 }
 
 function question(interrupt, item, settle) {

@@ -1,6 +1,6 @@
 // One conversation as elements.  `apply` takes the events of AG-UI in order, whether they arrive now or were stored.
 
-import { copyButton, formatCount, formatSeconds, formatUsage, make, prettyJson } from "./dom.js";
+import { copyButton, formatCount, formatSeconds, formatUsage, make, parseJson, prettyJson } from "./dom.js";
 import { buildInputs } from "./inputs.js";
 import { drawNodes } from "./markdown.js";
 
@@ -10,7 +10,7 @@ const own = (event) => event.metadata?.agentkit ?? {};
 
 function shortArguments(text) {
   try {
-    const entries = Object.entries(JSON.parse(text));
+    const entries = Object.entries(parseJson(text));
     return shorten(entries.map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", "));
   } catch {
     return shorten(text);
