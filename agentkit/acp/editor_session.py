@@ -53,6 +53,7 @@ from ..extend import (
     describe_answer_type,
     detect_media_type,
     enclose,
+    escape_unprintable,
     explain_answer,
     mask,
     parse_json,
@@ -148,12 +149,12 @@ class UpdateEncoder:
     def _title(self, agent: str, name: str, arguments: str) -> str:
         outer = self._names.get(agent, "")
         line = f"{outer}: {name} {arguments}" if outer else f"{name} {arguments}"
-        return line if len(line) <= MAX_TITLE_CHARS else f"{line[:MAX_TITLE_CHARS]}..."
+        return escape_unprintable(line, MAX_TITLE_CHARS)
 
 
 def write_pending(pending: Pending) -> list[Any]:
-    """Return what the editor shows of a call that waits: why, and what others wrote in its arguments."""
-    return [part for text in (pending.reason, *pending.references) for part in _texts(text)]
+    """Return what the editor shows of a call that waits: why, and the whole call, of which a title has the begin."""
+    return [*_texts(pending.reason), *_texts(pending.text)]
 
 
 def _plan_entries(steps: Sequence[PlanStep]) -> list[Any]:

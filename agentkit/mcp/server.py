@@ -42,6 +42,7 @@ from .. import (
     InputRequired,
     JsonAgent,
     JsonTool,
+    Pending,
     Question,
     RunContext,
     ToolCall,
@@ -64,7 +65,6 @@ from ..extend import (
     call_with_request,
     explain_answer,
     find_versions,
-    format_call,
     is_function,
     limit_header_time,
     mask,
@@ -72,7 +72,6 @@ from ..extend import (
     read_form,
     render_text,
     run_server,
-    sanitize,
     sends_outside,
     set_timeout,
     to_form,
@@ -107,7 +106,6 @@ CANNOT_ASK = (
     "declares no elicitation by forms, or it refused the question)."
 )
 UNFIT_RESULT = "The call was carried out, but its result does not match the output schema of the tool: {}"
-MAX_ASKED_CALL_CHARS = 4_000
 READ_BYTES = 65_536
 """Bytes of standard input that are read at once."""
 
@@ -217,8 +215,7 @@ class ServedCall:
     async def _ask_approval(self) -> types.CallToolResult | types.InputRequiredResult | None:
         """Ask whether the call may run; return None if it may."""
         call = self._bound.call
-        shown = sanitize(format_call(call), MAX_ASKED_CALL_CHARS)
-        asked = await self._ask({ALLOW_KEY: (f"Allow this call? {shown}", ALLOW_SCHEMA)})
+        asked = await self._ask({ALLOW_KEY: (f"Allow this call?\n{Pending.decision(call).text}", ALLOW_SCHEMA)})
         if asked is None:
             return _failure(CANNOT_ASK.format(name=call.name))
         if isinstance(asked, types.InputRequiredResult):

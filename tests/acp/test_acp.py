@@ -188,10 +188,25 @@ async def test_a_call_that_waits_shows_the_values_of_its_references():
         await ask(client, await begin(client))
     ((asked, _),) = editor.permissions
     shown = [part.content.text for part in asked.content]
-    assert shown[1:] == ['#1 is "Eve" (text of others, from get_note)']
+    assert shown[1].splitlines()[1:] == [
+        '  customer: "#1"',
+        "  euros: 4",
+        '  #1 is "Eve" (text of others, from get_note)',
+    ]
     start = editor.of(schema.ToolCallStart)[-1]
     assert start.raw_input == {"customer": "Eve", "euros": 4}
     assert [part.content.text for part in start.content] == shown
+
+
+@in_loop
+async def test_a_permission_shows_the_whole_call_of_which_the_title_has_the_begin():
+    editor = Editor(schema.AllowedOutcome(outcome="selected", option_id="reject"))
+    replies = [call("refund", customer="\u202e" * 20 + "a" * 20_000 + "!", euros=4), answer("done")]
+    async with connected(agent_of(refund, replies=replies), editor) as client:
+        await ask(client, await begin(client))
+    ((asked, _),) = editor.permissions
+    assert asked.title.isprintable()
+    assert [line[-6:] for line in asked.content[1].content.text.splitlines()[1:]] == ['aaaa!"', "ros: 4"]
 
 
 @pytest.mark.parametrize(

@@ -314,8 +314,20 @@ def test_failures_teach_the_model(talk):
 def test_a_dangerous_tool_asks_the_person_first(talk):
     result, asked = talk(called("delete", path="a"), forms={"delete": {"allow": True}})
     assert text_of(result) == "deleted a"
-    assert asked == ['Allow this call? delete(path="a")']
+    assert asked == ['Allow this call?\nThe agent wants to call delete:\n  path: "a"']
     assert deleted == ["a"]
+
+
+def test_a_person_who_is_asked_sees_the_end_of_each_argument(talk):
+    @tool(effect="danger")
+    def pay(note: str, to: str) -> str:
+        """Pay."""
+        return to
+
+    paying = called("pay", note="n" * 20_000 + "!", to="Mallory")
+    _, (asked,) = talk(paying, tools=[pay], forms={"Allow": {"allow": False}})
+    assert '!"\n' in asked
+    assert asked.endswith('  to: "Mallory"')
 
 
 @pytest.mark.parametrize("forms", [None, {}, {"delete": None}, {"delete": {"allow": False}}])
