@@ -56,6 +56,7 @@ from .core.pending import CallQuestions as CallQuestions
 from .core.pending import LiveRespondent as LiveRespondent
 from .core.pending import escape_unprintable as escape_unprintable
 from .core.portable import Json as Json
+from .core.portable import find_flaw as find_flaw
 from .core.portable import find_free_name as find_free_name
 from .core.portable import format_value as format_value
 from .core.portable import parse_json as parse_json

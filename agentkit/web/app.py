@@ -25,6 +25,7 @@ from ..extend import (
     OfRequest,
     Place,
     call_with_request,
+    find_flaw,
     is_function,
     limit_header_time,
     mask,
@@ -196,7 +197,7 @@ class Page:
 
     async def events(self, request: Request) -> Response:
         last = request.headers.get("last-event-id", "")
-        first = int(last) + 1 if last.isascii() and last.isdigit() else 0
+        first = int(last) + 1 if re.fullmatch("[0-9]{1,9}", last) else 0
         return stream_events(await self._find(request), first)
 
     async def stop(self, request: Request) -> Response:
@@ -449,14 +450,21 @@ async def start_run(
     """Begin the run that the body of a request asks for, and return its events as a stream."""
     try:
         given = parse_input(await _read_json(request))
-        request.state.thread = given.thread
-        options = await _read_options(request, deps, session)
+    except (InputError, RecursionError) as error:
+        return _refuse(error)
+    request.state.thread = given.thread
+    options = await _read_options(request, deps, session)  # the client reads nothing of what these functions raise
+    try:
         conversation, first = await threads.start(given, user_of(request.scope), **options)
     except DefinitionError:
         raise
-    except (InputError, AgentkitError, ValueError, RecursionError) as error:
-        return JSONResponse({"error": mask(str(error))}, status_code=409 if isinstance(error, BusyError) else 422)
+    except (InputError, AgentkitError, RecursionError) as error:
+        return _refuse(error)
     return stream_events(conversation, first, is_one_run=True, stops=stops, is_older=given.is_older)
+
+
+def _refuse(error: Exception) -> Response:
+    return JSONResponse({"error": mask(str(error))}, status_code=409 if isinstance(error, BusyError) else 422)
 
 
 async def _read_options(request: Request, deps: Any, session: OfRequest | None) -> dict[str, Any]:
@@ -473,19 +481,24 @@ async def _read_options(request: Request, deps: Any, session: OfRequest | None) 
 
 
 async def _read_json(request: Request) -> Any:
-    """Return the body of a request in valid Unicode: JSON may have half of a surrogate pair, a response may not.
+    """Return the body of a request as JSON data that a response can repeat.
+
+    It is in valid Unicode: JSON may have half of a surrogate pair, a response may not.
 
     Raises:
-        InputError: The body is no JSON, or nested too deeply.
+        InputError: The body is no JSON, has a number that JSON does not have, or is nested too deeply.
     """
     content = await request.body()
     try:
         body = json.loads(content)
+        text = json.dumps(body, ensure_ascii=False)
+        valid = to_valid_text(text)
+        body = body if valid == text else json.loads(valid)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the body cannot be read as JSON: {error}") from error
-    text = json.dumps(body, ensure_ascii=False)
-    valid = to_valid_text(text)
-    return body if valid == text else json.loads(valid)
+    if find_flaw(body) is not None:
+        raise InputError("the body cannot be read as JSON: it has NaN, an infinite number or more than 200 levels")
+    return body
 
 
 OPEN_PREFIX = "/assets/"

@@ -30,7 +30,7 @@ from agentkit import (
 from agentkit.extend import LiveRespondent, enclosing
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
-from agentkit.web import agui
+from agentkit.web import agui, web_app
 from agentkit.web.app import stream_events
 from agentkit.web.run_input import parse_input
 from agentkit.web.threads import Thread, Threads, open_conversation
@@ -698,6 +698,18 @@ def test_text_that_is_not_json_is_refused():
         response = client.post("/", content=body, headers={"content-type": "application/json"})
         assert response.status_code == 422
         assert "the body cannot be read as JSON" in response.json()["error"]
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999", "[" * 300 + "]" * 300], ids=["nan", "infinite", "deep"])
+def test_what_no_response_can_repeat_is_refused_and_the_conversation_can_be_read(value):
+    agent = JsonAgent(price_of, model=ScriptedModel(answer("done")))
+    with TestClient(web_app(agent, token="t"), headers={"authorization": "Bearer t", "host": "localhost"}) as client:
+        body = '{"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "?", "more": ' + value + "}]}"
+        response = client.post("/agui", content=body, headers={"content-type": "application/json"})
+        assert response.status_code == 422
+        assert "the body cannot be read as JSON" in response.json()["error"]
+        assert client.get("/threads/t").json()["events"] == []
+        assert client.get("/threads/t/events", headers={"last-event-id": "9" * 5000}).status_code == 200
 
 
 async def wait_until_idle(conversation):

@@ -214,6 +214,16 @@ def test_a_session_may_be_a_function_of_the_request():
     assert [*kept] == [("ada", "t")]
 
 
+@pytest.mark.parametrize("option", ["deps", "session"])
+def test_a_client_does_not_read_what_a_function_of_the_request_raises(option):
+    def fail(request):
+        raise ValueError("no connection to db.internal as shop_owner")
+
+    client = TestClient(app_of(agui, **{option: fail}), raise_server_exceptions=False)
+    response = post(client, "ada", "hello")
+    assert (response.status_code, response.text) == (500, "Internal Server Error")
+
+
 def test_options_that_cannot_be_kept_are_refused(tmp_path):
     with pytest.raises(DefinitionError, match="both keep the conversations"):
         app_of(agui, session=lambda request: Session(), journal=tmp_path / "runs.db")
