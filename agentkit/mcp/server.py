@@ -10,6 +10,7 @@ import os
 import secrets
 import sys
 import time
+import traceback
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, redirect_stdout, suppress
 from contextvars import Context as EmptyContext
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 
 import anyio
 import mcp_types as types
+from loguru import logger
 from mcp import MCPError
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -105,6 +107,8 @@ CANNOT_ASK = (
     "The call was not allowed: {name} is dangerous and needs a person's approval, and this client cannot ask one (it "
     "declares no elicitation by forms, or it refused the question)."
 )
+FAILED_CALL = "Internal server error"
+"""What a client reads of an error of the server, whose text may have what is not for the client."""
 UNFIT_RESULT = "The call was carried out, but its result does not match the output schema of the tool: {}"
 READ_BYTES = 65_536
 """Bytes of standard input that are read at once."""
@@ -401,10 +405,17 @@ def make_server(
     async def call_tool(
         context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        values = await _read_deps(deps, context)
-        state = json.loads(params.request_state or "{}")
-        is_new = await used.take(state.pop(ROUND_KEY, ""))  # answers that are sent a second time begin the call anew
-        return await ServedCall(registry, values, context, params, state if is_new else None).result()
+        try:
+            values = await _read_deps(deps, context)
+            state = json.loads(params.request_state or "{}")
+            is_new = await used.take(state.pop(ROUND_KEY, ""))  # answers that are sent again begin the call anew
+            return await ServedCall(registry, values, context, params, state if is_new else None).result()
+        except MCPError:
+            raise
+        except Exception as error:  # of `deps`, of the journal, or of a tool with `on_error="raise"`
+            shown = mask("".join(traceback.format_exception(error)))
+            logger.error("MCP: the call of {!r} failed: {}", params.name, shown)
+            raise MCPError(types.INTERNAL_ERROR, FAILED_CALL) from error
 
     server: Server[Any] = Server(
         name,

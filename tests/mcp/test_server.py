@@ -14,7 +14,8 @@ from typing import Literal
 import mcp_types as types
 import pytest
 from fastapi import FastAPI
-from mcp import Client
+from loguru import logger
+from mcp import Client, MCPError
 from mcp.server.auth.provider import AccessToken
 from pydantic import BaseModel
 from servers import over_http, wait_until_nothing_is_left
@@ -522,6 +523,29 @@ def test_an_agent_that_waits_for_a_person_is_a_failed_call(talk):
     result, _ = talk(called("ask", query="Delete a"), tools=[agent], forms={})
     assert result.is_error
     assert deleted == []
+
+
+def test_a_client_does_not_read_the_text_of_an_error_of_the_server(talk):
+    @tool(on_error="raise")
+    def look_up(name: str) -> str:
+        """Look up."""
+        raise ValueError(f"no connection to db.internal for {name}")
+
+    async def use(client):
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("look_up", {"name": "Ada"})
+        return raised.value.error
+
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="ERROR")
+    logger.enable("agentkit")
+    try:
+        error, _ = talk(use, tools=[look_up])
+    finally:
+        logger.disable("agentkit")
+        logger.remove(sink)
+    assert (error.code, error.message) == (types.INTERNAL_ERROR, "Internal server error")
+    assert "no connection to db.internal for Ada" in lines[0]
 
 
 def test_values_come_from_deps(talk):
