@@ -321,11 +321,8 @@ class FunctionSchema:
         for parameter in self._order:
             if parameter.kind is Parameter.VAR_POSITIONAL:
                 args.extend(given.pop(parameter.name))
-            elif (
-                parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-                and parameter.name in given
-            ):
-                args.append(given.pop(parameter.name))
+            elif parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+                args.append(given.pop(parameter.name, parameter.default))  # one that is left out has a default
         return partial(self.function, *args, **given)
 
 

@@ -1,6 +1,7 @@
 """Types without a JSON Schema, undefined names, and enum values: reported by name, and never silently dropped."""
 
 import re
+from collections.abc import Callable
 from enum import Enum, IntEnum
 from functools import partial, singledispatchmethod
 from typing import Annotated, Any
@@ -42,6 +43,19 @@ def test_an_alternative_without_a_schema_is_left_out_and_reported():
         ("limit", f"the type Missing has no JSON Schema, so models see the rest of it: {remedy}"),
         ("store", f"the type Missing has no JSON Schema, so models do not see it: {remedy}"),
     }
+
+
+def keep(path: str, log: Callable[[str], None] = print, *rest: str) -> Any:
+    return path, log, rest
+
+
+def place(log: Callable[[str], None] = print, depth: int = 1, /) -> Any:
+    return log, depth
+
+
+def test_a_parameter_that_is_left_out_keeps_its_place_before_others():
+    assert JsonTool(keep, description="Keeps.").call({"path": "a", "rest": ["b", "c"]}) == ("a", print, ("b", "c"))
+    assert JsonTool(place, description="Places.").call({"depth": 3}) == (print, 3)
 
 
 class Order(BaseModel):
