@@ -399,6 +399,38 @@ def test_several_mistakes_are_reported_at_once_with_received_wanted_and_an_examp
     )
 
 
+class Tagged(BaseModel):
+    kind: str
+    note: str | None = "none"
+    tags: list[str]
+
+
+class Counted(BaseModel):
+    kind: Literal["A"]
+    note: str = ""
+    count: int
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ({"kind": "a", "tags": "['t']"}, Tagged(kind="a", tags=["t"])),
+        ({"kind": "A", "tags": "['t']"}, Tagged(kind="A", tags=["t"])),
+        ({"kind": "b", "note": None, "tags": "['t']"}, Tagged(kind="b", note=None, tags=["t"])),
+        ({"kind": "a", "count": 3}, Counted(kind="A", count=3)),
+        ({"kind": "A", "note": None, "count": 3}, Counted(kind="A", count=3)),
+    ],
+)
+def test_a_value_that_an_alternative_takes_is_repaired_only_where_nothing_else_is(given, value):
+    def store(entry: Tagged | Counted) -> Tagged | Counted:
+        """Stores an entry."""
+        return entry
+
+    result = ToolRegistry(store).execute("store", json.dumps({"entry": given}))
+    assert result.value == value
+    assert len(result.repairs) == 1
+
+
 class Trip(BaseModel):
     model_config = ConfigDict(strict=True)
     day: date

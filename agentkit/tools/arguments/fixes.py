@@ -117,7 +117,7 @@ def _iter_candidates(value: Any, nodes: Nodes) -> Iterator[tuple[str, Any]]:
         if value in NULL_TEXTS and "null" in wanted:
             yield "null as a string", None
         yield from _decode(value, wanted)
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | int | float) and value not in list_options(nodes):
         same = [
             option for option in list_options(nodes) if option is not None and _fold_case(option) == _fold_case(value)
         ]
@@ -218,7 +218,10 @@ def repair_arguments(
 
 
 def repair_in_place(given: dict[str, Any], target: RepairTarget, fixer: Fixer) -> RepairedArguments | None:
-    """Apply `fixer` until the arguments are valid; None when they do not become valid."""
+    """Apply `fixer` until the arguments are valid; None when they do not become valid.
+
+    A value that one of several alternatives takes is changed only where nothing else can be fixed.
+    """
     value = copy_value(given)
     repairs: list[Repair] = []
     for _ in range(MAX_FIX_ROUNDS):
@@ -227,11 +230,24 @@ def repair_in_place(given: dict[str, Any], target: RepairTarget, fixer: Fixer) -
         except InvalidJson:
             return None
         except ValueError as error:
-            made = fixer(value, list_problems(error, value, target.parameters), target.parameters)
+            found = list_problems(error, value, target.parameters)
+        unfit = [problem for problem in found if not _is_taken(problem, value, target.parameters)]
+        made = fixer(value, unfit, target.parameters) or fixer(value, found, target.parameters)
         if not made:
             return None
         repairs += made
     return None
+
+
+def _is_taken(problem: ArgumentProblem, given: Any, parameters: JsonSchema) -> bool:
+    """Return whether an alternative at the place of a problem takes the value, by its type and its options."""
+    if problem.kind != "value" or not problem.path:
+        return False
+    value = find_value(given, problem.path)
+    return any(
+        json_type(value) in list_types([node]) and value in (list_options([node]) or [value])
+        for node in find_schemas(parameters, problem.path)
+    )
 
 
 WRAPPER_KEYS = ("arguments", "args", "input", "parameters")
