@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 from enum import Enum, Flag
@@ -333,6 +333,7 @@ def adapt_annotation(annotation: Any) -> Any:
     - `typing.TypedDict` before Python 3.12, which pydantic refuses, becomes the one of typing_extensions.
     - An enum with members that are no JSON scalars, or that `auto()` counts, is read by its members' names, or by
       values as pydantic does.
+    - An `Iterable` is a list: pydantic would validate its items inside the function, once.  So is a `Collection`.
     """
     if isinstance(annotation, type):
         if is_typeddict(annotation) and sys.version_info < (3, 12):
@@ -341,6 +342,8 @@ def adapt_annotation(annotation: Any) -> Any:
             return _read_by_name(annotation)
     origin = get_origin(annotation)
     args = get_args(annotation)
+    if (origin or annotation) in (Iterable, Collection):
+        return list[adapt_annotation(args[0])] if args else list  # type: ignore[misc]
     if origin is None or origin is Literal or not args:
         return annotation
     if origin is Annotated:

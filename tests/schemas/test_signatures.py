@@ -8,8 +8,8 @@ import re
 import sys
 import typing
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -143,6 +143,9 @@ def taking(annotation: Any, *default: Any) -> JsonTool:
         (list, [1, "a"], [1, "a"]),
         (list[int], [1, 2], [1, 2]),
         (Sequence[int], [1], [1]),
+        (Iterable[int], [1], [1]),
+        (typing.Iterable, ["a"], ["a"]),
+        (Collection[Corner], ["TOP_LEFT"], [Corner.TOP_LEFT]),
         (set[int], [1, 1, 2], {1, 2}),
         (frozenset[str], ["a"], frozenset({"a"})),
         (deque[int], [1], deque([1])),
@@ -180,6 +183,20 @@ def test_a_parameter_of_every_type_has_a_schema_and_arrives_as_such(annotation, 
     result = tool.call_with_raw_arguments(json.dumps({"x": written}))
     assert result == received
     assert type(result) is type(received)
+
+
+def test_the_items_of_an_iterable_are_validated_before_the_call():
+    begun = []
+
+    def mark(names: Iterable[int]) -> list[int]:
+        """Marks."""
+        begun.append(names)
+        return [*names, *names]
+
+    tool = JsonTool(mark)
+    assert tool.call_with_raw_arguments({"names": [1, "x"]}).message.startswith("names.1: ")
+    assert not begun
+    assert tool.call_with_raw_arguments({"names": "[1, 2]"}) == [1, 2, 1, 2]
 
 
 def test_an_enum_without_json_values_is_offered_by_name():
