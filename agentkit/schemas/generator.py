@@ -13,9 +13,10 @@ from contextlib import suppress
 from datetime import date
 from enum import Enum, Flag
 from functools import partial
-from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast, get_args, get_origin
 
-from pydantic import BeforeValidator, ValidationError, WithJsonSchema, json_schema
+from pydantic import AliasChoices, AliasPath, BeforeValidator, ValidationError, WithJsonSchema, json_schema
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
@@ -139,10 +140,14 @@ class PlainJsonSchema(GenerateJsonSchema):
             self._own_validators -= 1
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        return _add_texts(super().model_schema(schema), schema["cls"])
+        return self._add_fields(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _add_texts(super().dataclass_schema(schema), schema["cls"])
+        return self._add_fields(super().dataclass_schema(schema), schema["cls"])
+
+    def _add_fields(self, result: JsonSchemaValue, cls: type) -> JsonSchemaValue:
+        result = _add_texts(result, cls)
+        return _nest_paths(result, cls) if self.mode == "validation" else result
 
     def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JsonSchemaValue:
         """Refuse `type[T]` as pydantic refuses a callable: no JSON value passes its validation."""
@@ -300,10 +305,8 @@ def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
         schema["description"] = texts.description
     elif schema.get("description") == inspect.cleandoc(cls.__doc__ or ""):  # nothing but sections about the fields
         del schema["description"]
-    aliases = {
-        field.validation_alias if isinstance(field.validation_alias, str) else field.alias or name: name
-        for name, field in getattr(cls, "model_fields", {}).items()
-    }
+    fields = getattr(cls, "__pydantic_fields__", {})
+    aliases = {_key_of(field) or name: name for name, field in fields.items()}
     annotated = annotated_fields(cls)
     for key, place in schema["properties"].items():
         name = aliases.get(key, key)
@@ -314,6 +317,51 @@ def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
     named = {key: texts.fields.get(aliases.get(key, key), {}) for key in schema["properties"]}
     mark_required(schema, named, cls.__name__)
     return schema
+
+
+def _key_of(field: FieldInfo) -> str:
+    """Return the alias that pydantic's schema has as the key of a field; "" where it has the name."""
+    alias = field.validation_alias
+    keys = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return next((key for key in keys if isinstance(key, str)), "")
+
+
+def _nest_paths(schema: JsonSchema, cls: type) -> JsonSchema:
+    """Return the schema with each field of an `AliasPath` at its path; pydantic shows it under its name."""
+    for name, field in getattr(cls, "__pydantic_fields__", {}).items():
+        alias = field.validation_alias
+        path = alias.choices[0] if isinstance(alias, AliasChoices) else alias
+        if not isinstance(path, AliasPath) or _key_of(field) or name not in schema.get("properties", {}):
+            continue
+        needed = [key for key in schema.get("required", ()) if key != name]
+        is_required = schema.pop("required", needed) != needed
+        schema |= {"required": needed} if needed else {}
+        place = schema["properties"].pop(name)
+        node = schema
+        for step in path.path:
+            node = _enter(node, step, is_required)
+        node |= place
+    return schema
+
+
+def _enter(node: JsonSchema, step: str | int, is_required: bool) -> JsonSchema:
+    """Return the schema of a key or an index in a node, which is added; a new one where the node has a form already."""
+    if not node.keys().isdisjoint(("$ref", "anyOf", "oneOf", "allOf")):
+        return {}
+    if isinstance(step, str):
+        node.setdefault("type", "object")
+        if is_required and step not in node.setdefault("required", []):
+            node["required"].append(step)
+        inside: JsonSchema = node.setdefault("properties", {}).setdefault(step, {})
+        return inside
+    node.setdefault("type", "array")
+    if step < 0:  # counted from the end, which JSON Schema cannot express
+        return {}
+    places = node.setdefault("prefixItems", [])
+    places += [{} for _ in range(step + 1 - len(places))]
+    if is_required:
+        node["minItems"] = max(node.get("minItems", 0), step + 1)
+    return cast("JsonSchema", places[step])
 
 
 def _add_places(schema: JsonSchema, cls: Any) -> JsonSchema:

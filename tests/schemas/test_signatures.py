@@ -32,7 +32,7 @@ from uuid import UUID
 
 import pytest
 import typing_extensions
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, AliasPath, BaseModel, Field
 
 from agentkit import DefinitionError, JsonTool
 
@@ -236,6 +236,39 @@ def test_keys_of_an_unpacked_typed_dict_are_parameters():
     assert tool.parameters["required"] == ["title"]
     assert tool.call_with_raw_arguments('{"title": "A"}') == {"title": "A"}
     assert tool.call_with_raw_arguments('{"title": "A", "year": 3}') == {"title": "A", "year": 3}
+
+
+class Guest(BaseModel):
+    first: str = Field(validation_alias=AliasPath("names", 0), description="The first name.")
+    last: str = Field(validation_alias=AliasPath("names", 1), default="")
+    town: str = Field(validation_alias=AliasPath("address", "town"))
+    code: str = Field(validation_alias=AliasChoices(AliasPath("address", "code"), "postcode"))
+    age: int = Field(validation_alias=AliasPath("ages", -1), default=0)
+
+
+def test_a_field_that_is_read_from_a_path_is_shown_there():
+    (shown,) = JsonTool(greet).parameters["$defs"].values()
+    names = [{"type": "string", "description": "The first name."}, {"type": "string", "default": ""}]
+    assert shown["properties"] == {
+        "postcode": {"type": "string"},
+        "names": {"type": "array", "prefixItems": names, "minItems": 1},
+        "address": {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]},
+        "ages": {"type": "array"},
+    }
+    assert shown["required"] == ["postcode", "names", "address"]
+    written = {"names": ["Ada"], "address": {"town": "Rome"}, "postcode": "1", "ages": [3, 4]}
+    assert JsonTool(greet).call({"guest": written}).model_dump() == {
+        "first": "Ada",
+        "last": "",
+        "town": "Rome",
+        "code": "1",
+        "age": 4,
+    }
+
+
+def greet(guest: Guest) -> Guest:
+    """Greets."""
+    return guest
 
 
 class Ticket(TypedDict):
