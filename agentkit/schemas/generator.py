@@ -31,12 +31,17 @@ from .annotations import (
     strip_qualifiers,
     texts_of,
 )
-from .walk import JsonSchema, Nodes, expand_schemas, iter_child_schemas, rebuild
+from .walk import JsonSchema, Nodes, expand_schemas, iter_child_schemas, json_type, rebuild
 
 MEMBERS = "x-members"
 """The mark of a schema that offers the names of an enum: what pydantic reads in their place.  See `take_names`."""
 CLOCK = "x-clock"
 """The mark of a schema of dates, times and durations: pydantic would read a number, also one in a text, as seconds."""
+
+
+def _name_key(value: Any) -> str:
+    """Return the text of a scalar value as a key of `MEMBERS`, and of an object: JSON has no other keys."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 class _Methods(dict[str, Any]):
@@ -158,6 +163,19 @@ class PlainJsonSchema(GenerateJsonSchema):
         cls = schema.get("cls")
         return _add_texts(result, cls) if cls else result
 
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
+        """Show members of an enum as the enum does; pydantic would take no JSON in the place of most of them."""
+        result = super().literal_schema(schema)
+        members = [one for one in schema["expected"] if isinstance(one, Enum) and not isinstance(one, str | int)]
+        if not members or self.mode != "validation":
+            return result
+        self._is_marked = True
+        shown = [one.name if self._is_named(type(one)) else one.value for one in members]
+        options = [*shown, *(one for one in schema["expected"] if one not in members)]
+        is_text = all(isinstance(option, str) for option in options)
+        read = dict(zip(map(_name_key, shown), members, strict=True))
+        return {"enum": options, **({"type": "string"} if is_text else {}), MEMBERS: read}
+
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         """Return pydantic's form, with texts for keys of an enum or a Literal of numbers: JSON has no other keys."""
         result = super().dict_schema(schema)
@@ -169,7 +187,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         options = place.get("enum") or [place.pop("const", "")]
         if all(isinstance(option, str) for option in options):
             return result
-        values = {option if isinstance(option, str) else json.dumps(option): option for option in options}
+        values = {_name_key(option): option for option in options} | place.get(MEMBERS, {})
         result["propertyNames"] = {**place, "type": "string", "enum": list(values)}
         if self.mode == "validation":
             self._is_marked = True
@@ -199,7 +217,8 @@ class PlainJsonSchema(GenerateJsonSchema):
         if not self._is_named(cls):
             return _describe_enum(cls)
         self._is_marked = True
-        return {**_show_names(cls), MEMBERS: dict(cls.__members__)}
+        read = {name: one.value if isinstance(one.value, SCALARS) else one for name, one in cls.__members__.items()}
+        return {**_show_names(cls), MEMBERS: read}
 
     def _is_named(self, cls: type[Enum]) -> bool:
         """Return whether the names stand for the members: what a model writes, not what a tool returns."""
@@ -245,9 +264,7 @@ def _read_names(value: Any, schemas: Iterable[Any], root: JsonSchema, path: tupl
         keys = expand_schemas((node.get("propertyNames") for node in nodes), root)
         names = {key: _read_scalar(key, keys, (*path, key, "[key]")) for key in value} if keys else {}
         return {names.get(key, key): _read_inside(inner, nodes, (*path, key), root) for key, inner in value.items()}
-    member = _read_scalar(value, nodes, path)
-    is_scalar = member is not value and isinstance(member, Enum) and isinstance(member.value, SCALARS)
-    return member.value if is_scalar else member
+    return _read_scalar(value, nodes, path)
 
 
 def _read_inside(value: Any, nodes: Nodes, path: tuple[int | str, ...], root: JsonSchema) -> Any:
@@ -256,8 +273,8 @@ def _read_inside(value: Any, nodes: Nodes, path: tuple[int | str, ...], root: Js
 
 def _read_scalar(value: Any, nodes: Nodes, path: tuple[int | str, ...]) -> Any:
     """Return the member that a text names, or the value itself, a date with hyphens."""
-    member = _find_member(value, nodes) if isinstance(value, str) else None
-    return _read_clock(value, nodes, path) if member is None else member
+    members = _find_members(value, nodes) if type(value) in (str, int, float) else []
+    return members[0] if members else _read_clock(value, nodes, path)
 
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)")
@@ -286,13 +303,13 @@ def _read_clock(value: Any, nodes: Nodes, path: tuple[int | str, ...]) -> Any:
     raise ValidationError.from_exception_data("arguments", [{"type": problem, "loc": path, "input": value}])
 
 
-def _find_member(text: str, nodes: Nodes) -> Any:
-    """Return the member that a text names; None if another alternative takes the text as it is."""
-    found = [node[MEMBERS][text] for node in nodes if text in node.get(MEMBERS, ())]
+def _find_members(value: str | int | float, nodes: Nodes) -> list[Any]:
+    """Return what a value names, which may be None; nothing if another alternative takes it as it is."""
+    key = _name_key(value)
+    found = [node[MEMBERS][key] for node in nodes if key in node.get(MEMBERS, ())]
     others = [node for node in nodes if MEMBERS not in node]
-    if not found or any(text in node.get("enum", [text]) for node in others if node.get("type") == "string"):
-        return None
-    return found[0]
+    is_taken = any(value in node.get("enum", [value]) for node in others if node.get("type") == json_type(value))
+    return [] if is_taken else found
 
 
 def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:

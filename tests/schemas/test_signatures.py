@@ -61,6 +61,15 @@ class Mixed(Enum):
     TWO = "two"
 
 
+class Painted(BaseModel):
+    kind: Literal[Colour.RED] = Colour.RED
+    coats: int
+
+
+class Plain(BaseModel):
+    kind: Literal[Mixed.TWO] = Mixed.TWO
+
+
 class Movie(TypedDict):
     title: str
     year: NotRequired[int]
@@ -129,6 +138,13 @@ def taking(annotation: Any, *default: Any) -> JsonTool:
         (Level, 2, Level.HIGH),
         (Mixed, 1, Mixed.ONE),
         (Mixed, "two", Mixed.TWO),
+        (Literal[Colour.RED], "red", Colour.RED),
+        (Literal[Mixed.ONE, Mixed.TWO], 1, Mixed.ONE),
+        (Literal[Corner.TOP_LEFT, "none"], "TOP_LEFT", Corner.TOP_LEFT),
+        (list[Literal[Colour.RED, Level.HIGH]], ["red", 2], [Colour.RED, Level.HIGH]),
+        (dict[Literal[Mixed.ONE, Mixed.TWO], int], {"1": 5, "two": 6}, {Mixed.ONE: 5, Mixed.TWO: 6}),
+        (Painted | Plain, {"kind": "red", "coats": 2}, Painted(coats=2)),
+        (typing.Annotated[Painted | Plain, Field(discriminator="kind")], {"kind": "two"}, Plain()),
         (Corner, "TOP_RIGHT", Corner.TOP_RIGHT),
         (list[Corner], ["TOP_LEFT"], [Corner.TOP_LEFT]),
         (Corner | None, None, None),
@@ -154,6 +170,7 @@ def taking(annotation: Any, *default: Any) -> JsonTool:
         (dict, {"a": 1}, {"a": 1}),
         (dict[str, int], {"a": 1}, {"a": 1}),
         (dict[int, float], {"1": 2}, {1: 2.0}),
+        (dict[Literal["a", 1, None], int], {"null": 1, "1": 2}, {None: 1, 1: 2}),
         (Mapping[str, list[int]], {"a": [1]}, {"a": [1]}),
         (Movie, {"title": "A"}, {"title": "A"}),
         (Partial, {"inner": {"title": "A", "year": 1}}, {"inner": {"title": "A", "year": 1}}),
