@@ -68,6 +68,7 @@ UNUSABLE_TYPE_ERRORS = (
     NameError,  # also of a reference inside an alias, which pydantic does not wrap
     AttributeError,
     TypeError,
+    KeyError,  # of a dict, which pydantic takes for a schema of its own
 )
 """What pydantic, or the hook of a type, raises for a type without a schema."""
 Adapter: TypeAlias = "TypeAdapter[dict[str, Any]]"

@@ -95,9 +95,11 @@ class PlainJsonSchema(GenerateJsonSchema):
             return type(dft)()
         value = super().encode_default(dft)
         try:
-            json.dumps(value, allow_nan=False)
+            text = json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise PydanticSerializationError(str(error)) from error
+        if '"$ref"' in text:
+            raise PydanticSerializationError("pydantic would look for what it refers to")
         return value
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:

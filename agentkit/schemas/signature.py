@@ -7,7 +7,9 @@ import inspect
 import re
 import sys
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import InitVar
 from functools import partial
 from types import SimpleNamespace
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -92,6 +94,10 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
         if parameter.name not in bound
         for shown in _expand_parameter(function, parameter.replace(annotation=_annotation_of(parameter, hints)))
     ]
+    if twice := [name for name, count in Counter(parameter.name for parameter in parameters).items() if count > 1]:
+        raise DefinitionError(
+            f"{name_of(function)}: {twice[0]!r} is a parameter and a key of its **keywords: Unpack[...]. Rename one."
+        )
     return inspect.Signature(parameters, return_annotation=hints.get("return", Any), __validate_parameters__=False)
 
 
@@ -144,8 +150,10 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(owner, localns=known or None, include_extras=True)
     except (NameError, AttributeError):
         pass
-    except TypeError:  # a builtin: it has no annotations at all
-        return {}
+    except Exception as error:
+        if not get_annotations(owner):  # a builtin
+            return {}
+        raise _unreadable_type_error(function, owner, known, error) from error
     known = _find_surrounding_names(owner) | known
     try:
         return get_type_hints(owner, localns=known, include_extras=True)
@@ -182,6 +190,25 @@ def _unknown_type_error(function: Callable[..., Any], annotations: dict[str, Any
     )
 
 
+def _unreadable_type_error(
+    function: Callable[..., Any], owner: Any, known: dict[str, Any], error: Exception
+) -> DefinitionError:
+    where = "its signature"
+    for name, annotation in get_annotations(owner).items():
+        alone = SimpleNamespace(__annotations__={name: annotation}, __globals__=getattr(owner, "__globals__", {}))
+        try:
+            get_type_hints(alone, localns=known, include_extras=True)
+        except NameError:
+            continue
+        except Exception:
+            where = "its result" if name == "return" else f"the parameter {name!r}"
+            break
+    return DefinitionError(
+        f"{name_of(function)}: {where} has a type that Python cannot read ({type(error).__name__}: {error}). Write a "
+        "type there; a text about the parameter stands in Annotated[type, text] or in the docstring."
+    )
+
+
 def _is_filled(cell: Any) -> bool:
     try:
         cell.cell_contents  # noqa: B018 - reading an empty cell is the only way to learn that it is empty
@@ -192,6 +219,8 @@ def _is_filled(cell: Any) -> bool:
 
 def _annotation_of(parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
     annotation = hints.get(parameter.name, Any)
+    if isinstance(annotation, InitVar):  # of a dataclass
+        annotation = annotation.type
     if parameter.default is None and annotation is not Any and not isinstance(annotation, FieldInfo):
         return allow_none(annotation)  # `x: int = None` means `int | None`
     return annotation

@@ -255,6 +255,49 @@ def test_keys_of_an_unpacked_typed_dict_are_parameters():
     assert tool.call_with_raw_arguments('{"title": "A", "year": 3}') == {"title": "A", "year": 3}
 
 
+def test_a_parameter_with_the_name_of_an_unpacked_key_is_refused():
+    def book(title: str, **options: Unpack[Movie]) -> dict:
+        """Books."""
+
+    with pytest.raises(DefinitionError, match=r"book: 'title' is a parameter and a key of its .* Rename one"):
+        JsonTool(book)
+
+
+@dataclass
+class Parcel:
+    weight: float
+    seed: InitVar[int]
+    kind: InitVar[str] = "normal"
+
+    def __post_init__(self, seed: int, kind: str) -> None:
+        self.label = f"{kind} {seed}"
+
+
+def test_a_dataclass_as_a_tool_takes_what_its_constructor_takes():
+    tool = JsonTool(Parcel, description="Sends.")
+    assert tool.parameters["required"] == ["weight", "seed"]
+    assert tool.call({"weight": 1, "seed": "7", "kind": "express"}).label == "express 7"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ("int | 3", "f: the parameter 'x' has a type that Python cannot read .TypeError: "),
+        ("the name of the city", "f: the parameter 'x' has a type that Python cannot read .SyntaxError: .*Annotated"),
+        ({"a": int}, "f: the parameter 'x' has the type {'a': <class 'int'>.* Use a type that pydantic can validate"),
+    ],
+)
+def test_an_annotation_that_is_no_type_is_refused(annotation, message):
+    def f(first: int, x: str) -> int:
+        """Does."""
+        return first
+
+    f.__annotations__["x"] = annotation
+    f.__qualname__ = "f"
+    with pytest.raises(DefinitionError, match=message):
+        JsonTool(f)
+
+
 class Guest(BaseModel):
     first: str = Field(validation_alias=AliasPath("names", 0), description="The first name.")
     last: str = Field(validation_alias=AliasPath("names", 1), default="")
@@ -286,6 +329,15 @@ def test_a_field_that_is_read_from_a_path_is_shown_there():
 def greet(guest: Guest) -> Guest:
     """Greets."""
     return guest
+
+
+def test_a_default_with_a_reference_in_it_is_no_part_of_the_schema():
+    def load(source: dict = {"$ref": "a.json"}) -> dict:
+        """Loads."""
+        return source
+
+    assert JsonTool(load).parameters["properties"]["source"] == {"type": "object", "additionalProperties": True}
+    assert JsonTool(load).call({}) == {"$ref": "a.json"}
 
 
 class Ticket(TypedDict):
