@@ -4,13 +4,14 @@ import inspect
 import json
 import re
 import string
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from itertools import count
 from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import UUID4, Base64Str, BaseModel, Field, IPvAnyAddress, Json
 
 from agentkit import ExceptionInfo, JsonTool, ToolRegistry
 from agentkit.tools.arguments.explain import MAX_EXAMPLE_VALUES, Source, build_value
@@ -330,6 +331,16 @@ def test_an_example_is_valid_by_its_schema(schema):
     else:
         assert "Valid, for example: " in content
         assert execute(tool, content.partition("Valid, for example: ")[2]).value == "ran"
+
+
+@pytest.mark.parametrize(
+    "kind", [UUID4, IPv4Network, IPv6Network, IPv4Interface, IPv6Interface, IPvAnyAddress, Base64Str, Json[list[int]]]
+)
+def test_an_error_about_a_text_with_a_form_has_an_example(kind):
+    def take(value: kind) -> None:
+        """Takes a value."""
+
+    assert "Valid, for example: " in JsonTool(take).call_with_raw_arguments("{}").message
 
 
 def test_an_example_that_would_not_be_valid_is_not_shown():

@@ -29,10 +29,15 @@ _BY_FORMAT = {
     "time": "12:00:00",
     "duration": "PT1H",
     "email": "ann@example.com",
-    "uuid": "12345678-1234-4234-8234-123456789abc",
+    **dict.fromkeys(("uuid", "uuid4"), "12345678-1234-4234-8234-123456789abc"),
     "uri": "https://example.com",
-    "ipv4": "192.0.2.1",
+    **dict.fromkeys(("ipv4", "ipvanyaddress"), "192.0.2.1"),
     "ipv6": "2001:db8::1",
+    **dict.fromkeys(("ipv4network", "ipvanynetwork"), "192.0.2.0/24"),
+    "ipv6network": "2001:db8::/32",
+    **dict.fromkeys(("ipv4interface", "ipvanyinterface"), "192.0.2.1/24"),
+    "ipv6interface": "2001:db8::1/32",
+    **dict.fromkeys(("base64", "base64url"), "dGV4dA=="),
     "regex": "a+",
     "json-string": "{}",
 }
@@ -79,6 +84,8 @@ def build_value(schema: Any, source: Source, depth: int = 0) -> Any:
             return _build_array(node, source, depth)
         case "integer" | "number":
             return _build_number(node, kind)
+        case "string" if "contentSchema" in node:
+            return json.dumps(build_value(node["contentSchema"], source, depth + 1))
         case "string":
             return _build_string(node)
     return {"boolean": True}.get(kind)
