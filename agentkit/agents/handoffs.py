@@ -19,7 +19,7 @@ from ..sessions.session import Session
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
-from .spec import Agent, AgentSpec
+from .spec import AgentSpec
 
 MAX_HANDOFFS = 10
 """Hand-offs of a run; after that the current agent must answer."""
@@ -137,8 +137,10 @@ def find_agent(spec: AgentSpec, name: str) -> AgentSpec:
     other = spec.handoffs[name]
     if isinstance(other, AgentSpec):
         return other
-    agent: Agent = other if hasattr(other, "spec") else other()
-    return agent.spec
+    agent = other if hasattr(other, "spec") else other()
+    if not isinstance(found := getattr(agent, "spec", None), AgentSpec):
+        raise DefinitionError(f"handoffs: the function of {name!r} must return an agent, got {agent!r:.80}")
+    return found
 
 
 def change_last(spec: AgentSpec, names: Sequence[str], change: Callable[[AgentSpec], AgentSpec]) -> AgentSpec:

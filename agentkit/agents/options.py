@@ -12,6 +12,7 @@ from ..core.errors import DefinitionError, RunError, suggest
 from ..core.flow import Listener, Policy
 from ..core.messages import USER, Label, Message, ToolCall, user, with_label
 from ..core.parts import Query, read_query
+from ..core.pending import Pending
 from ..core.portable import to_valid_text
 from ..core.values import frozen
 from ..engine.model import Model
@@ -33,8 +34,8 @@ from .handoffs import change_last
 from .spec import Agent, AgentSpec, Settings, add_tools
 
 _Decided: TypeAlias = Decision | StoredDecision | PersonAnswer
-Approved: TypeAlias = Mapping[str, _Decided] | Mapping[ToolCall, _Decided] | None
-"""Decisions by calls or by their ids."""
+Approved: TypeAlias = Mapping[str, _Decided] | Mapping[ToolCall, _Decided] | Mapping[Pending, _Decided] | None
+"""Decisions by what waits, by its call or by its id."""
 ModelChoice: TypeAlias = str | Model | None
 
 
@@ -163,7 +164,9 @@ def make_request(agent: Agent, how: RunOptions, *, stream: bool = False) -> RunR
     """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
     if how:
         check_names("run", how, RunOptions.__optional_keys__)
-    session = how.get("session") or (agent.session if agent.spec.memory else Session())
+    session = how.get("session")
+    if session is None:
+        session = agent.session if agent.spec.memory else Session()
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         hint = " Session(messages) makes one." if isinstance(session, list) else hint

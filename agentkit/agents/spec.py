@@ -50,6 +50,8 @@ from ..tools.toolset import Toolset, split_toolsets
 from .backends import Backends, check_model, is_model_selector, preload
 from .instruments import Instrument
 
+_METHODS = {"instruction": "def", "policies": "def", "open": "async def", "close": "async def"}
+
 
 def check_extensions(given: Any) -> tuple[Extension, ...]:
     """Return extensions as a tuple; raise `DefinitionError` for anything else, and for two with the same name."""
@@ -64,10 +66,12 @@ def check_extensions(given: Any) -> tuple[Extension, ...]:
         if not isinstance(entry, Extension):
             remedy = "Derive its class from agentkit.extend.Extension; tools and servers stand among the tools."
             raise DefinitionError(f"extensions: expected objects of Extension, got {entry!r:.80}. {remedy}")
-        for method in (entry.open, entry.close):
-            if not inspect.iscoroutinefunction(method):
-                name = f"{type(entry).__name__}.{method.__name__}"
-                raise DefinitionError(f"{name} must be a coroutine function. Write: async def {method.__name__}(...)")
+        for name, written in _METHODS.items():
+            method = getattr(entry, name)
+            is_awaited = written == "async def"
+            if not callable(method) or inspect.iscoroutinefunction(method) != is_awaited:
+                what = "a coroutine function" if is_awaited else f"a function, got {method!r:.80}"
+                raise DefinitionError(f"{type(entry).__name__}.{name} must be {what}. Write: {written} {name}(...)")
         if entry.name in names:
             remedy = "Leave one out, or give its class a name of its own: name = '...'"
             raise DefinitionError(f"two extensions are called {entry.name!r}. {remedy}.")
@@ -566,5 +570,8 @@ def check_functions(name: str, functions: Any) -> tuple[Any, ...]:
     if isinstance(functions, Iterable) and not callable(functions) and all(map(callable, found := tuple(functions))):
         for function in found if name in _ARGUMENTS else ():
             check_takes(name, function, _ARGUMENTS[name])
+            if inspect.iscoroutinefunction(function):
+                why = "has to be awaited, and a run only calls it. Write def instead of async def"
+                raise DefinitionError(f"{name}: {_name(function)} {why}.")
         return found
     raise DefinitionError(f"{name} must be a list of functions, got {functions!r:.80}")

@@ -160,10 +160,11 @@ class TestTheSpecification:
         [
             ("listeners", print, "listeners must be a list of functions"),
             ("listeners", [lambda: None], "listeners: <lambda> must take one argument, the event"),
+            ("listeners", [double], "listeners: double has to be awaited, and a run only calls it. Write def"),
             ("description", 3, "description must be a text or a function of the run, got 3"),
             ("model", 3, "model must be a name"),
             ("model", lambda: "offline", "model: <lambda> must take one argument, the context"),
-            ("journal", 3, "journal must be the path of a file or a URL, got 3"),
+            ("journal", 3, "journal must be the path of a file or a URL, or a store, got 3"),
             ("memory", "no", "memory must be True or False, got 'no'"),
             ("toolsets", [add], "toolsets must be a list of toolsets, got <function add"),
         ],
@@ -614,6 +615,8 @@ class TestQueriesAndSessions:
             RunError, match=r"session must be a Session, got \[\{.*\]\. Session\(messages\) makes one\."
         ):
             world.run(agent, "q", session=[{"role": "user", "content": "x"}])
+        with pytest.raises(RunError, match=r"session must be a Session, got \{\}"):
+            world.run(agent, "q", session={})
         with pytest.raises(DefinitionError, match="record must be the path of a file, got 3"):
             world.run(agent, "q", record=3)
 

@@ -355,6 +355,10 @@ class TestHandOff:
         result = world.run(triage, "pay")
         assert (result.answer, result.model, result.handed) == ("It is paid.", "triage", ("billing", "triage"))
 
+    def test_a_function_that_returns_no_agent_is_named(self, world):
+        with pytest.raises(DefinitionError, match="handoffs: the function of 'billing' must return an agent, got None"):
+            world.run(self.triage(lambda: None, TRANSFER), "pay")
+
     @pytest.mark.parametrize("reason", ["tool_calls", "tokens"])
     def test_the_limits_of_who_hands_over_hold_for_the_rest_of_the_run(self, world, reason):
         def spend(request):

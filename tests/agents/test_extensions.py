@@ -353,6 +353,15 @@ class Blocking(Extension):
         pass
 
 
+class Polite(Extension):
+    instruction = "Be kind."
+
+
+class Late(Extension):
+    async def policies(self, context):
+        return []
+
+
 class Quiet(Extension):
     def instruction(self, context):
         return None
@@ -377,6 +386,8 @@ class Wrong(Extension):
         ([Texts()], "Texts.tools must be a list of tools, got 'look'"),
         ([Method()], "Method.tools must be a list of tools, got <bound method.*write it as a property"),
         ([Blocking()], "Blocking.open must be a coroutine function. Write: async def open"),
+        ([Polite()], r"Polite.instruction must be a function, got 'Be kind.'. Write: def instruction\("),
+        ([Late()], r"Late.policies must be a function, got <bound method .*. Write: def policies\("),
     ],
 )
 def test_what_is_no_extension_is_refused_when_the_agent_is_made(extensions, message):

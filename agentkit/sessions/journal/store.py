@@ -97,7 +97,7 @@ class Journal:
         if callable(getattr(self.path, "records", None)):  # a store of the program's own
             return
         if not isinstance(self.path, str | os.PathLike) or not without_scheme(self.path):
-            raise DefinitionError(f"journal must be the path of a file or a URL, got {self.path!r:.80}")
+            raise DefinitionError(f"journal must be the path of a file or a URL, or a store, got {self.path!r:.80}")
         object.__setattr__(self, "path", without_scheme(self.path))
         if isinstance(self.path, str) and "://" in self.path and not is_url(self.path):
             scheme = self.path.partition("://")[0]
