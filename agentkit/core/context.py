@@ -17,7 +17,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar, Union, get_args, 
 
 from .errors import DefinitionError
 from .flow import Event, Policy
-from .messages import CallOrigin, Label, Message, ToolCall, Usage, user, with_label
+from .messages import CallOrigin, Label, Message, ToolCall, Usage, make_addition
 from .pending import Answers, CallQuestions
 from .values import copy_with, frozen
 
@@ -163,7 +163,7 @@ class RunContext(Generic[Deps]):
 
     def say(self, text: str) -> None:
         """Add a user message to the next request; from any thread.  It has the label of the call's result."""
-        self.inbox.append(with_label(user(text), self.origin.label))
+        self.inbox.append(make_addition(text, self.origin.label))
 
     def mark_untrusted(self, source: str = "") -> None:
         """Mark what this call returns and says as untrusted, for a tool whose results are not always.

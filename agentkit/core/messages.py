@@ -364,6 +364,13 @@ def user(content: str | list[dict[str, Any]]) -> Message:
     return {"role": "user", "content": content if find_flaw(content) is None else to_json_value(content)}
 
 
+def make_addition(text: str, label: Label) -> Message:
+    """Return the user message that `say` adds; raise `TypeError` for anything but a text."""
+    if not isinstance(text, str):
+        raise TypeError(f"say: expected a text, got {type(text).__name__} {text!r:.80}")
+    return with_label(user(text), label)
+
+
 def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Message:
     """Return an assistant message: text, tool calls, or both."""
     message: Message = {"role": "assistant", "content": content}

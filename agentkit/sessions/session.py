@@ -37,6 +37,7 @@ from ..core.messages import (
     Usage,
     delimit,
     list_call_ids,
+    make_addition,
     new_delimiter_id,
     pending_calls,
     sort_results,
@@ -44,7 +45,6 @@ from ..core.messages import (
     text_of,
     tool_message,
     user,
-    with_label,
 )
 from ..core.parts import Content
 from ..core.pending import Pending, Question
@@ -245,7 +245,7 @@ class Session:
 
     def say(self, text: str, *, label: Label = USER) -> None:
         """Add a user message that the model gets with its next request, also during a run; from any thread."""
-        self.inbox.append(with_label(user(text), label))
+        self.inbox.append(make_addition(text, label))
 
     def stop(self, reason: str = "") -> None:
         """Stop the current run, from any thread; without one, or after a first `stop`, do nothing.

@@ -54,6 +54,13 @@ class TestMessages:
         assert model.requests[1].messages[-1]["content"] == "Be brief."
         assert check_history(result.messages) == []
 
+    @pytest.mark.parametrize("text", [5, None, ["Be brief."]])
+    def test_what_is_no_text_is_refused_and_the_conversation_is_as_it_was(self, world, text):
+        agent = JsonAgent(add, model=ScriptedModel(answer("3")))
+        with pytest.raises(TypeError, match=f"say: expected a text, got {type(text).__name__}"):
+            agent.say(text)
+        assert world.run(agent, "1 + 2?").answer == "3"
+
     def test_a_tool_adds_a_message(self, world):
         def look(run: RunContext) -> str:
             """Looks."""
