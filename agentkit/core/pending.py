@@ -174,6 +174,9 @@ class Pending:
     is_for_person: bool = True
     example: Any = "your answer"
 
+    def __hash__(self) -> int:
+        return hash(self.id)  # a schema has no hash
+
     @classmethod
     def decision(
         cls, call: ToolCall, reason: str = "", allowable: tuple[UntrustedValue, ...] = (), problem: str = ""

@@ -79,7 +79,7 @@ OnQuestion: TypeAlias = Callable[[Question], Any]
 Decision: TypeAlias = bool | str | dict[str, Any]
 """True: run the call; False or a reason: refuse it, and the model reads why; a dict: run it with these arguments."""
 Given: TypeAlias = Mapping[Any, Any]
-"""Decisions and answers, by the ids of what waits; a decision also by its call."""
+"""Decisions and answers, by what waits or its id; a decision also by its call."""
 
 
 @frozen
@@ -399,7 +399,7 @@ class PendingInputs:
         decisions = {}
         answers = []
         for key, value in given.items():
-            identity = key.id if isinstance(key, ToolCall) else key
+            identity = key.id if isinstance(key, ToolCall | Pending) else key
             if (entry := known.get(identity)) is None:
                 ids = ", ".join(sorted(repr(entry.id) for entry in waiting) or map(repr, known)) or "none"
                 raise RunError(f"answers: nothing waits with the id {identity!r}. Waiting: {ids}.")

@@ -627,7 +627,7 @@ def open_recording(
 def _nothing_open(answers: Given) -> str:
     """Return the error text for a run without a query where the session has nothing to continue."""
     if answers:
-        given = ", ".join(repr(entry.id if isinstance(entry, ToolCall) else entry) for entry in answers)
+        given = ", ".join(repr(entry.id if isinstance(entry, ToolCall | Pending) else entry) for entry in answers)
         return (
             f"answers: nothing waits for {given:.200}, because the session has no unfinished run. Give the session or "
             "the id of the run that paused: agent.run(session=..., answers=...), agent.resume(run_id, answers=...)"

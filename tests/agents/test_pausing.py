@@ -57,6 +57,15 @@ class TestPausing:
         assert "agent.run(session=error.session, answers={'2': True})" in str(error)
         assert "delete(" in str(error)
 
+    def test_what_waits_is_a_key_of_the_answers(self, world):
+        settled = agent(self.turn(), FINAL)
+        error = self.paused(world, settled)
+        answers = dict.fromkeys(error.pending, True)
+        assert world.run(settled, None, session=error.session, answers=answers).answer == "done"
+        assert DONE == ["look l", "a", "b"]
+        with pytest.raises(RunError, match="answers: nothing waits for '2', '3', because"):
+            world.run(settled, None, session=error.session, answers=answers)
+
     def test_with_a_journal_the_error_names_the_run_to_resume(self, world, tmp_path):
         settings = {"journal": tmp_path / "runs.db"}
         error = self.paused(world, agent(self.turn(), **settings))
