@@ -119,9 +119,10 @@ class Case:
         """Raise `DefinitionError` for a call of a tool, or with an argument, that does not exist."""
         tools = {name: tool for name, tool in tools.items() if name != FINAL}  # the answer is no call
         with placed(f"case {self.name!r}"):
-            for name in (*(name for name, _ in self.expected_calls), *self.not_called):
+            named = {"calls": [name for name, _ in self.expected_calls], "not_called": self.not_called}
+            for key, name in ((key, name) for key, names in named.items() for name in names):
                 if name not in tools:
-                    raise DefinitionError(f"calls: the agent has no tool {name!r}. {_suggest(name, tools)}")
+                    raise DefinitionError(f"{key}: the agent has no tool {name!r}. {_suggest(name, tools)}")
             for name, arguments in self.expected_calls:
                 parameters = tools[name].parameters
                 known = parameters.get("properties", {})

@@ -214,7 +214,7 @@ def test_an_unknown_price_exceeds_a_limit_of_dollars():
     [
         ({"calls": ["price"]}, "cases: case 'tea': calls: the agent has no tool 'price'. Did you mean 'price_of'?"),
         ({"calls": ["final_answer"]}, "the agent has no tool 'final_answer'. There are: price_of, refund."),
-        ({"not_called": ["refnd"]}, "the agent has no tool 'refnd'. Did you mean 'refund'?"),
+        ({"not_called": ["refnd"]}, "case 'tea': not_called: the agent has no tool 'refnd'. Did you mean 'refund'?"),
         ({"calls": [{"price_of": {"itm": 1}}]}, "calls: price_of has no parameter 'itm'. Did you mean 'item'?"),
         ({"answer": {"rubric": "Good."}}, "cases: case 'tea': answer.rubric: no model is named. Write model: ..."),
         ({"user": {"instruction": "You want tea."}}, "cases: case 'tea': user: no model is named."),
