@@ -306,9 +306,12 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             exclude: Names of methods to omit.
 
         Raises:
-            DefinitionError: a name is not a public method.
+            DefinitionError: a name is not a public method, or a class has neither class nor static methods.
         """
         names = [name for name in dir(instance) if not name.startswith("_") and _is_method(instance, name)]
+        if not names and isinstance(instance, type):
+            remedy = f"For those of an object: ToolRegistry.from_object({instance.__name__}(...))"
+            raise DefinitionError(f"{instance.__name__}: the class has no class methods or static methods. {remedy}")
         for name in (*(include or ()), *exclude):
             if name not in names:
                 raise unknown_name_error(type(instance).__name__, "public method", name, names)

@@ -276,6 +276,17 @@ def test_all_methods_of_an_object_at_once():
     assert set(ToolRegistry.from_object(shop, exclude=["sell"])) == {"stock", "hours", "brand"}
 
 
+def test_a_class_without_methods_of_its_own_is_refused_with_how_to_name_an_object():
+    class Till:
+        def count(self) -> int:
+            """Counts the money."""
+            return 3
+
+    with pytest.raises(DefinitionError, match=r"Till: the class has no .*ToolRegistry.from_object\(Till\(\.\.\.\)\)"):
+        ToolRegistry.from_object(Till)
+    assert set(ToolRegistry.from_object(Till())) == {"count"}
+
+
 def test_a_method_that_does_not_exist_is_refused_with_the_nearest():
     with pytest.raises(DefinitionError, match=r"no public method 'sel'. Did you mean 'sell'\?"):
         ToolRegistry.from_object(Shop(), include=["sel"])
