@@ -242,9 +242,9 @@ def _digest(contents: Mapping[str, bytes]) -> dict[str, str]:
 def _read_lock(place: Path) -> dict[str, Any]:
     try:
         skills: dict[str, Any] = read_lock(place.read_text(encoding="utf-8"), "skills")["skills"]
-        entries = [(entry["description"], entry["files"]) for entry in skills.values()]
+        if not all(isinstance(one["description"], str) and isinstance(one["files"], dict) for one in skills.values()):
+            raise TypeError("no lock of skills")
     except (OSError, ValueError, LookupError, TypeError, DefinitionError) as error:
-        raise DefinitionError(f"{place}: {error}. Write it with agentkit lock --skills") from error
-    if not all(isinstance(text, str) and isinstance(files, dict) for text, files in entries):
-        raise DefinitionError(f"{place}: no lock of skills. Write it with agentkit lock --skills")
+        remedy = "" if isinstance(error, DefinitionError) else ". Write it with agentkit lock --skills"
+        raise DefinitionError(f"{place}: {error}{remedy}") from error
     return skills

@@ -206,16 +206,17 @@ def read_lock(text: str, key: str = "tools") -> dict[str, Any]:
     Raises:
         DefinitionError: The text is no lock file, or has another version.
     """
+    command = "agentkit lock" if key == "tools" else f"agentkit lock --{key}"
     try:
         locked = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DefinitionError(f"not a lock file: invalid JSON ({error}). Write it with `agentkit lock`.") from error
+        raise DefinitionError(f"not a lock file: invalid JSON ({error}). Write it with `{command}`.") from error
     if not isinstance(locked, dict) or not isinstance(locked.get(key), dict):
-        raise DefinitionError(f'not a lock file: it has no object "{key}". Write it with `agentkit lock`.')
+        raise DefinitionError(f'not a lock file: it has no object "{key}". Write it with `{command}`.')
     if locked.get("version") != LOCK_VERSION:
         found = locked.get("version")
         raise DefinitionError(
-            f"the lock file has version {found!r}, not {LOCK_VERSION}. Write it again with `agentkit lock`."
+            f"the lock file has version {found!r}, not {LOCK_VERSION}. Write it again with `{command}`."
         )
     return locked
 

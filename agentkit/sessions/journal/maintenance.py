@@ -587,7 +587,7 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
 
     What workers keep of the runs is removed too, but for their ids.  A run that is queued or in progress stays.
     """
-    if not days >= 0:
+    if not isinstance(days, int | float) or not days >= 0:
         raise DefinitionError(f"prune: days must be a number >= 0, got {days!r}")
     count = 0
     with opened_store(store, must_exist=True) as opened, _opened_clean_ups(opened) as beside:

@@ -193,7 +193,7 @@ class TestRemoval:
             assert prune(0, store=watched) == 5
         assert watched.calls["remove"] == 1
 
-    @pytest.mark.parametrize("days", [-1, float("nan")])
+    @pytest.mark.parametrize("days", [-1, float("nan"), "30"])
     def test_a_number_of_days_below_zero_is_refused(self, tmp_path, days):
         with pytest.raises(DefinitionError, match="prune: days must be a number >= 0"):
             prune(days, store=tmp_path / "runs.db")
