@@ -12,7 +12,7 @@ def price_of(item: str) -> float:
     return {"tea": 3.5, "coffee": 4.25}[item]
 
 
-def make_clerk(model, **options) -> JsonAgent:
+def make_clerk(model, **options) -> JsonAgent[float]:
     """Return the agent under test, for any model."""
     return JsonAgent([price_of], model=model, answer=float, **options)
 

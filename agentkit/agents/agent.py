@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mappi
 from contextlib import aclosing, closing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Literal, NoReturn, Unpack, cast
+from typing import Any, Generic, Literal, NoReturn, Unpack
 
 from typing_extensions import TypeVar
 
@@ -197,7 +197,7 @@ class JsonAgent(Generic[T]):
         tools: Iterable[Any] | ToolSelector = (),
         model: str | Model | ModelSelector | None = None,
         description: Description = "",
-        answer: type[T] | Callable[..., T] = cast(Any, str),  # noqa: B008
+        answer: type[T] | Callable[..., T] = str,  # type: ignore[assignment]  # pyright: T without `answer=`
         max_steps: int = UNSET,
         limits: Limits | None = None,
         quota: Quota | None = None,

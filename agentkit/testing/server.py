@@ -32,7 +32,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -80,10 +80,13 @@ class RequestChecker:
 ScriptedReply: TypeAlias = str | int | Json | Callable[[Json], Any]
 
 
-def flatten_replies(replies: Iterable[ScriptedReply | list[ScriptedReply]]) -> Iterator[ScriptedReply]:
+def flatten_replies(replies: Iterable[ScriptedReply | Sequence[ScriptedReply]]) -> Iterator[ScriptedReply]:
     """Yield the replies one by one, including the members of lists."""
     for reply in replies:
-        yield from reply if isinstance(reply, list) else [reply]
+        if isinstance(reply, Sequence) and not isinstance(reply, str):
+            yield from reply
+        else:
+            yield reply
 
 
 def to_dict(reply: str | int | Json) -> Json:
@@ -195,7 +198,7 @@ class ModelServer:
     """
 
     def __init__(
-        self, *replies: ScriptedReply | list[ScriptedReply], strict: bool = True, opens_after: float = 0.0
+        self, *replies: ScriptedReply | Sequence[ScriptedReply], strict: bool = True, opens_after: float = 0.0
     ) -> None:
         self.requests: list[RecordedRequest] = []
         self.violations: list[str] = []
@@ -221,7 +224,7 @@ class ModelServer:
         """Return litellm's `api_base` for a provider ("openai", "groq", "anthropic", "gemini", ...)."""
         return self.url + _BASES.get(provider, "")
 
-    def play(self, *replies: ScriptedReply | list[ScriptedReply]) -> None:
+    def play(self, *replies: ScriptedReply | Sequence[ScriptedReply]) -> None:
         """Replace the remaining replies."""
         with self._lock:
             self._replies = flatten_replies(replies)

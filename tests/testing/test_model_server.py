@@ -39,7 +39,7 @@ def streamed(text: str) -> list[Any]:
 
 
 def test_it_records_what_it_is_asked() -> None:
-    with ModelServer(["hello"]) as server:
+    with ModelServer(("hello",)) as server:
         post(server, "/v1/chat/completions?x=1")
         (request,) = server.requests
     assert (request.path, request.body, request.headers["x-name"]) == ("/v1/chat/completions?x=1", ASKED, "me")

@@ -257,12 +257,14 @@ class Store(Protocol):
 
     Attributes:
         named: What messages call the store.
-        lease_seconds: The time after which a lease ends that nothing keeps; None if leases last until their process
-            ends.
     """
 
     named: str
-    lease_seconds: float | None
+
+    @property
+    def lease_seconds(self) -> float | None:
+        """The time after which a lease ends that nothing keeps; None if leases last until their process ends."""
+        ...
 
     def append(self, records: Sequence[Record], lease: Lease | None = None) -> None:
         """Write the records, all or none of them, so that they are there when the process is killed.
