@@ -384,7 +384,7 @@ def _get_json(url: str, parameters: Mapping[str, Any], seconds: float) -> dict[s
     try:
         import requests
     except ImportError:
-        raise ImportError("get_weather needs the package requests: pip install ddgs requests") from None
+        raise ImportError("get_weather needs the package requests: pip install requests") from None
     host = urlsplit(url).hostname
 
     def get() -> tuple[requests.Response, bytes]:

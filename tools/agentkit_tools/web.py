@@ -82,7 +82,7 @@ def find_pages(
         from ddgs import DDGS
         from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
     except ImportError:
-        raise ImportError("search_text needs the package ddgs: pip install ddgs requests") from None
+        raise ImportError("search_text needs the package ddgs: pip install ddgs") from None
     if not query.strip():
         raise ToolError("The query is empty. Write a few words.")
     if len(query) > MAX_QUERY_CHARS:
