@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -382,6 +383,21 @@ class RunSpans:
             span.note(name, {**attributes, **notice})
 
 
+@lru_cache(maxsize=4)
+def _make_histograms(provider: "metrics.MeterProvider") -> "Mapping[str, metrics.Histogram]":
+    """Return the histograms by name; all recorders share them: a process without a provider of its own keeps each."""
+    meter = metrics.get_meter("agentkit", meter_provider=provider)
+    return {
+        name: meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+        for name, unit, description, bounds in (
+            (names.OPERATION_DURATION, "s", "GenAI operation duration.", names.SECONDS_BOUNDS),
+            (names.TOKEN_USAGE, "{token}", "Number of input and output tokens used.", names.TOKEN_BOUNDS),
+            (names.AGENT_DURATION, "s", "The duration of an agent invocation.", names.AGENT_SECONDS_BOUNDS),
+            (names.TOOL_DURATION, "s", "The duration of a single tool execution.", names.SECONDS_BOUNDS),
+        )
+    }
+
+
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
@@ -412,16 +428,7 @@ class Telemetry:
         self.agent_name = agent_name
         self.agent_id = agent_id
         self.tracer = trace.get_tracer("agentkit", tracer_provider=tracer_provider)
-        meter = metrics.get_meter("agentkit", meter_provider=meter_provider)
-        self._histograms = {
-            name: meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
-            for name, unit, description, bounds in (
-                (names.OPERATION_DURATION, "s", "GenAI operation duration.", names.SECONDS_BOUNDS),
-                (names.TOKEN_USAGE, "{token}", "Number of input and output tokens used.", names.TOKEN_BOUNDS),
-                (names.AGENT_DURATION, "s", "The duration of an agent invocation.", names.AGENT_SECONDS_BOUNDS),
-                (names.TOOL_DURATION, "s", "The duration of a single tool execution.", names.SECONDS_BOUNDS),
-            )
-        }
+        self._histograms = _make_histograms(meter_provider or metrics.get_meter_provider())
 
     def observe(self, run: ObservedRun) -> RunSpans:
         """Return the listener and the policy of one run."""

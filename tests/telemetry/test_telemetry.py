@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -523,6 +524,22 @@ def test_the_environment_turns_it_on(monkeypatch):
     monkeypatch.setenv("AGENTKIT_TELEMETRY", "perhaps")
     with pytest.raises(DefinitionError, match="AGENTKIT_TELEMETRY must be 1 or 0, got 'perhaps'"):
         JsonAgent(add)
+
+
+def test_agents_that_are_made_for_each_request_share_their_instruments():
+    """OpenTelemetry keeps each meter that it hands out before the program sets a provider."""
+
+    class Counting(NoOpMeterProvider):
+        made = 0
+
+        def get_meter(self, *args, **kwargs):
+            self.made += 1
+            return super().get_meter(*args, **kwargs)
+
+    meters = Counting()
+    for _ in range(3):
+        JsonAgent(add, model=ScriptedModel(answer("x")), telemetry=Telemetry(meter_provider=meters))("?")
+    assert meters.made == 1
 
 
 def test_a_wrong_value_is_refused():
