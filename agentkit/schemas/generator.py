@@ -14,6 +14,7 @@ from datetime import date
 from enum import Enum, Flag
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 from pydantic import AliasChoices, AliasPath, BeforeValidator, ValidationError, WithJsonSchema, json_schema
 from pydantic.fields import FieldInfo
@@ -424,7 +425,7 @@ def adapt_annotation(annotation: Any) -> Any:
     return annotation.copy_with(inside) if hasattr(annotation, "copy_with") else origin[inside]
 
 
-_typed_dicts: dict[type, Any] = {}
+_typed_dicts: "WeakKeyDictionary[type, Any]" = WeakKeyDictionary()
 
 
 def _convert_typed_dict(type_: Any) -> Any:

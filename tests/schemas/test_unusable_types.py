@@ -1,6 +1,9 @@
 """Types without a JSON Schema, undefined names, and enum values: reported by name, and never silently dropped."""
 
+import gc
 import re
+import typing
+import weakref
 from collections.abc import Callable
 from enum import Enum, IntEnum
 from functools import partial, singledispatchmethod
@@ -184,6 +187,23 @@ class Size(TypedDict, total=False):
     width: int
     height: int
     """Also in centimetres."""
+
+
+def test_a_typed_dict_is_freed_with_the_tool_that_it_was_made_for():
+    def make() -> weakref.ref[type]:
+        class Box(typing.TypedDict):
+            width: int
+
+        def pack(box: Box) -> int:
+            """Packs a box."""
+            return box["width"]
+
+        assert JsonTool(pack).call_with_raw_arguments('{"box": {"width": 3}}') == 3
+        return weakref.ref(Box)
+
+    box = make()
+    gc.collect()
+    assert box() is None
 
 
 def test_keys_of_an_unpacked_typed_dict_are_described():
