@@ -70,7 +70,7 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
     context = make_context(spec, run, request, backend, said, lambda: steps.last)
-    steps = StepTools(spec, context)
+    steps = StepTools(spec)  # without the context, which holds them: a run is freed without the collector of cycles
     loop = agent_loop(
         backend,
         steps.select,
@@ -259,30 +259,30 @@ def _list_extensions(spec: AgentSpec) -> Iterator[Extension]:
 class StepTools:
     """The tools of a run, step by step: those of the agent, those that its function selects, those of its toolsets."""
 
-    def __init__(self, spec: AgentSpec, context: RunContext[Any]) -> None:
+    def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
-        self._context = context
         self.last = spec.tools
         self._selected: list[Any] = []
         self._listed: list[JsonTool[..., Any]] = []
 
-    def select(self) -> ToolRegistry:
+    def select(self, context: RunContext[Any]) -> ToolRegistry:
         """Return the tools of the next step; the same tools keep their registry and its schemas."""
         spec = self._spec
         if spec.select is None and not spec.toolsets:
             return self.last
-        selected = self._call_selector(spec.select) if spec.select is not None else []
+        selected = _call_selector(spec.select, context) if spec.select is not None else []
         listed = [tool for toolset in spec.toolsets for tool in toolset.list_tools()]
         if selected != self._selected or listed != self._listed:
             own = spec.tools.merged(selected)
             self.last = own.merged(name_toolset_tools(spec.toolsets, own)) if listed else own
-            self.last.check_injected(self._context)
+            self.last.check_injected(context)
             self._selected = selected
             self._listed = listed
         return self.last
 
-    def _call_selector(self, select: ToolSelector) -> list[Any]:
-        given = select(self._context)
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise _selector_error(select, f"it returned {given!r:.80}")
-        return [*given]
+
+def _call_selector(select: ToolSelector, context: RunContext[Any]) -> list[Any]:
+    given = select(context)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise _selector_error(select, f"it returned {given!r:.80}")
+    return [*given]

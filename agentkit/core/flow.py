@@ -196,7 +196,8 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                 error = thrown
                 origin = thrown.__traceback__
     finally:
-        error = None  # an exception that holds this frame would be a cycle
+        error = None  # an exception or a traceback that holds this frame would be a cycle
+        origin = None
         _close(stack)
 
 

@@ -57,7 +57,7 @@ class Answer:
 
 def agent_loop(
     model: Model,
-    tools: ToolRegistry | Callable[[], ToolRegistry],
+    tools: ToolRegistry | Callable[[RunContext[Any]], ToolRegistry],
     history: list[Message],
     context: RunContext[Any] | None = None,
     *,
@@ -70,8 +70,8 @@ def agent_loop(
 
     Args:
         model: The backend that answers requests.
-        tools: The tools, or a function that returns those of the next step.  `tools.answer` is the tool that ends the
-            run.
+        tools: The tools, or a function of the context that returns those of the next step.  `tools.answer` is the
+            tool that ends the run.
         history: The conversation.  Replies and results are appended to it.
         context: The values of injected parameters, which the model does not see.
         begun: The ids of pending calls that began in an earlier run, of any process.
@@ -90,7 +90,7 @@ def agent_loop(
     texts = 0
 
     def select() -> ToolRegistry:
-        return tools() if callable(tools) else tools
+        return tools(context) if callable(tools) else tools
 
     step_tools = select()
     while True:

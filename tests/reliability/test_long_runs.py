@@ -1,10 +1,13 @@
 """A thousand turns: the cost of a turn does not grow with the conversation; counted, not timed."""
 
 import asyncio
+import gc
 import statistics
 import sys
 import tracemalloc
+import weakref
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import Any
 import pytest
 
 import agentkit
-from agentkit import JsonAgent, Session
+from agentkit import AgentkitError, JsonAgent, ModelError, Session
 from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.model import Reply
 from agentkit.testing import ScriptedModel, answer
@@ -159,3 +162,42 @@ def test_memory_grows_by_the_messages_alone(world: str):
     assert second < 1.3 * first
     assert second / 400 < 4_000, "bytes a turn"
     assert peaks[550] - sizes[550] < 200_000
+
+
+def fail(_: Any) -> Any:
+    raise ModelError("no")
+
+
+async def finish(agent: JsonAgent[str], session: Session) -> None:
+    with suppress(AgentkitError):  # not outside of the task, whose exception is a cycle of asyncio's
+        await agent.arun("Go", session=session)
+
+
+@pytest.mark.parametrize("world", ["sync", "async", "left", "recorded"])
+@pytest.mark.parametrize("ending", [lambda _: answer("done"), fail])
+def test_a_conversation_is_freed_when_its_run_is_over(world: str, ending: Any, tmp_path: Path):
+    """Without the collector of cycles, which comes late: a service has many long conversations until then."""
+
+    def converse(number: int) -> weakref.ref[Session]:
+        session = Session()
+        script = ScriptedModel({"tool_calls": [{"name": "step", "arguments": {"number": 1}}]}, *[ending] * 9)
+        agent = JsonAgent(step, model=script, retries=0, memory=False)
+        if world == "async":
+            loop.run(finish(agent, session))
+        elif world == "left":
+            with closing(agent.stream("Go", session=session)) as events:
+                next(events)
+        else:
+            record = tmp_path / f"{number}.jsonl" if world == "recorded" else None
+            with suppress(AgentkitError):
+                agent.run("Go", session=session, record=record)
+        return weakref.ref(session)
+
+    with asyncio.Runner() as loop:
+        converse(0)  # what is made once
+        gc.collect()
+        gc.disable()
+        try:
+            assert [session() for session in [converse(1), converse(2)]] == [None, None]
+        finally:
+            gc.enable()

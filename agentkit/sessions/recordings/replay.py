@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from pydantic_core import to_jsonable_python
 
 from ...core.errors import InnerPaused, ModelError, RunError
-from ...core.flow import Effect, Event, Flow, Sleep, around, ask, interpret
+from ...core.flow import Effect, Event, Flow, Policy, Sleep, around, ask, interpret
 from ...core.masking import mask, mask_data, mask_pieces
 from ...core.messages import Message, Usage
 from ...engine.loop import Answer
@@ -286,7 +286,11 @@ class RequestRecorder:
         self._tools: Mapping[str, Any] = {}
         self._asked = time.perf_counter()
         self._deltas: list[list[Any]] = []
-        self.policy = around(self._ask, AskModel)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the run; not kept here, where it would be a cycle."""
+        return around(self._ask, AskModel)
 
     def listen(self, event: Event) -> None:
         """Write the line of an event; the pieces of a reply are written with it."""
