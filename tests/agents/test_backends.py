@@ -31,7 +31,7 @@ ACCOUNT = {
 
 
 def options_of(backend) -> dict:
-    return dict(backend._options)
+    return dict(backend.options)
 
 
 def test_another_provider_s_model_gets_the_options_without_the_account():

@@ -300,12 +300,12 @@ class LiteLLMModel:
         if cache not in get_args(PromptCache):
             raise DefinitionError(f'cache must be "auto", "off" or "1h", got {cache!r}')
         check_body(options)
-        self._name = name
+        self.name = name
         self._cache: PromptCache = cache
         self._timeout = math.inf if timeout is None else timeout
         self._max_reply_bytes = max_reply_bytes
         self._tools = PreparedTools(strict=strict)
-        self._options = MaskedDict(options)
+        self.options = MaskedDict(options)
         self._cached_route: Route | None = None
         self._one_call = False
         self._instruction_in_query = False
@@ -317,22 +317,17 @@ class LiteLLMModel:
         self._conversations = SentConversations()
 
     @property
-    def name(self) -> str:
-        """The name that was passed."""
-        return self._name
-
-    @property
     def tool_calling(self) -> str:
         """Return "none" for a provider without tool calling, "unknown" on an address of the user, else "native"."""
-        prefix, slash, _ = self._name.partition("/")
-        provider = str(self._options.get("custom_llm_provider") or (prefix if slash else "openai"))
+        prefix, slash, _ = self.name.partition("/")
+        provider = str(self.options.get("custom_llm_provider") or (prefix if slash else "openai"))
         if provider in NO_TOOL_CALLING:
             return "none"
-        is_own = provider.startswith("ollama") or renders_template(sys.modules.get("litellm"), provider, self._options)
+        is_own = provider.startswith("ollama") or renders_template(sys.modules.get("litellm"), provider, self.options)
         return "unknown" if is_own else "native"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._name!r})"  # without the options: one of them may be the key
+        return f"{type(self).__name__}({self.name!r})"  # without the options: one of them may be the key
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
         """Yield the deltas of a stream, if requested, then the `Reply`; block, and raise `ModelError` on failure.
@@ -442,7 +437,7 @@ class LiteLLMModel:
     def _convert(self, error: Exception, guard: ReplyGuard, answer: Any, outer: BaseException | None) -> ModelError:
         begun = bool(guard.responses) or answer is not None
         return convert_error(
-            error, model=self._name, begun=begun, body=guard.body, is_accepted=guard.is_accepted, outer=outer
+            error, model=self.name, begun=begun, body=guard.body, is_accepted=guard.is_accepted, outer=outer
         )
 
     def _mark_end(self, reply: Reply, request: Request) -> Reply:
@@ -463,7 +458,7 @@ class LiteLLMModel:
     @property
     def context_window(self) -> int | None:
         """The tokens of the context window: `num_ctx`, else those that litellm lists; None for an unknown model."""
-        if isinstance(given := self._options.get("num_ctx"), int):
+        if isinstance(given := self.options.get("num_ctx"), int):
             return given
         with suppress(ModelError):  # the request itself raises it
             return self._find_keyless_prices().max_input_tokens
@@ -472,24 +467,19 @@ class LiteLLMModel:
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the tokens of texts, by litellm's tokenizer for the model."""
         litellm = load_litellm()
-        return [litellm.token_counter(model=self._name, text=text) for text in texts]
+        return [litellm.token_counter(model=self.name, text=text) for text in texts]
 
     def _find_keyless_prices(self) -> Prices:
         """Return the prices; without a key, too: a replay needs none, and has the same window."""
         try:
             return self.find_route().prices
         except ModelError:
-            return find_route(load_litellm(), self._name, {**self._options, "api_key": "none"}).prices
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The options for `litellm.completion`."""
-        return self._options
+            return find_route(load_litellm(), self.name, {**self.options, "api_key": "none"}).prices
 
     @property
     def account(self) -> dict[str, Any]:
         """The options of the provider's account; those that litellm finds in the environment for some servers, too."""
-        given = {name: value for name, value in self._options.items() if ACCOUNT_OPTION.fullmatch(name)}
+        given = {name: value for name, value in self.options.items() if ACCOUNT_OPTION.fullmatch(name)}
         if "base_url" in given:
             given.setdefault("api_base", given.pop("base_url"))
         route = self.find_route()
@@ -504,7 +494,7 @@ class LiteLLMModel:
         """Return the route, resolved once; raise `ModelError` for an unknown provider or a missing key."""
         if self._cached_route is None:
             is_cached_long = self._cache == "1h"
-            self._cached_route = find_route(load_litellm(), self._name, self._options, is_cached_long=is_cached_long)
+            self._cached_route = find_route(load_litellm(), self.name, self.options, is_cached_long=is_cached_long)
         return self._cached_route
 
     def for_client(self, client: Any, name: str = "") -> "LiteLLMModel":
@@ -513,12 +503,12 @@ class LiteLLMModel:
         With `name` it is another route to the model.
         """
         return LiteLLMModel(
-            name or self._name,
+            name or self.name,
             timeout=math.inf,
             strict=self._tools.strict,
             cache=self._cache,
             max_reply_bytes=self._max_reply_bytes,
-            **{**self._options, "client": client},
+            **{**self.options, "client": client},
         )
 
     @property
@@ -557,7 +547,7 @@ class LiteLLMModel:
 
     def _timeout_error(self, request: Request, timer: PieceTimer) -> ModelError:
         late = f"no complete answer within {total_seconds(request):g} s"
-        text = f"{self._name}: {late if timer.is_over else f'no data for {self._timeout:g} s'}"
+        text = f"{self.name}: {late if timer.is_over else f'no data for {self._timeout:g} s'}"
         return ModelError(text, kind="timeout", transient=True)
 
     def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
@@ -573,11 +563,11 @@ class LiteLLMModel:
         usage = {} if route.provider in NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}
         streaming = {"stream": True, **usage} if request.stream and route.provider not in _UNREADABLE_STREAMS else {}
         length = self._reply_limit(request)
-        given = spread_body(self._options, route.provider)
+        given = spread_body(self.options, route.provider)
         request, options = adjust_thinking(request, dict(given), route.provider, route.model, *length.values())
         return {
             **{key: value for key, value in options.items() if key not in PRICE_OPTIONS},  # it keeps them for all calls
-            **build_headers(self._options, request.headers, route.provider),
+            **build_headers(self.options, request.headers, route.provider),
             **self._tools.parameters(request, route.provider, route.model),
             **self._tools.reply_format(request, route.provider, is_own=self.tool_calling == "unknown"),
             **streaming,
@@ -600,7 +590,7 @@ class LiteLLMModel:
         if for_responses:
             arguments = adapt_arguments(litellm, route.provider, route.model, arguments)
         if hosted := request.tools.provider_tools:
-            added = render_provider_tools(hosted, wire, route.model, self._name)
+            added = render_provider_tools(hosted, wire, route.model, self.name)
             arguments = {**arguments, **added, "tools": [*arguments.get("tools", ()), *added["tools"]]}
         if for_responses or hosted:
             call = call.adapt(arguments)
@@ -608,7 +598,7 @@ class LiteLLMModel:
             route.provider,
             self._cache,
             route.model,
-            has_template=not for_responses and renders_template(litellm, route.provider, self._options),
+            has_template=not for_responses and renders_template(litellm, route.provider, self.options),
             one_call=self._one_call,
             instruction_in_query=self._instruction_in_query,
             for_responses=for_responses,
@@ -618,7 +608,7 @@ class LiteLLMModel:
         messages = self._conversations.prepare_texts(request.messages, form)
         if messages is not None:
             return call.send(messages)
-        rules = PartRules(self._name, wire, route.flags, self._refused_parts)
+        rules = PartRules(self.name, wire, route.flags, self._refused_parts)
         messages = SentConversation(form).prepare(rules.apply(request.messages))
         return call.adapt({**call.arguments, "messages": messages})  # one may link to an image, which litellm fetches
 
@@ -628,5 +618,5 @@ class LiteLLMModel:
 
     def _reply_limit(self, request: Request) -> dict[str, int]:
         """Return the option that limits the reply: the lesser of the backend's and the request's limit."""
-        key = "max_completion_tokens" if "max_completion_tokens" in self._options else "max_tokens"
-        return {key: min(limits)} if (limits := [*filter(None, (self._options.get(key), request.max_tokens))]) else {}
+        key = "max_completion_tokens" if "max_completion_tokens" in self.options else "max_tokens"
+        return {key: min(limits)} if (limits := [*filter(None, (self.options.get(key), request.max_tokens))]) else {}
