@@ -391,7 +391,8 @@ class QuestionValues:
         found = dict[int, _Number]()
         for match in _DIGITS.finditer(self.text):
             if not match["magnitude"]:
-                value = _simplify(float(match["number"].replace(",", "")))
+                number = float(match["number"].replace(",", ""))
+                value = int(number) if number.is_integer() else number
                 found[match.start()] = _Number(value, bool(match["share"]), *match.span())
         for each in self.query.values:
             if each.kind in ("number", "year") and isinstance(each.value, int | float):
@@ -438,9 +439,9 @@ class QuestionValues:
                 is_whole = is_whole and not any(start <= a and b <= end for a, b in self._quotations)
                 if heads and is_whole and heads[0] not in _LOOSE and heads[-1].lower() not in _LOOSE:
                     found.append((start, end))
-                if (words[last][0][-1] in _STOPS and not self._is_inside(words[last].end() - 1)) or "\n" in self.text[
-                    words[last].end() :
-                ][:1]:
+                behind = words[last].end()
+                is_stop = words[last][0][-1] in _STOPS and not self._is_inside(behind - 1)
+                if is_stop or self.text.startswith("\n", behind):
                     break
         found += [place for place in self.whole if not opening or place != words[0].span()]
         return [*dict.fromkeys(found)]
@@ -516,10 +517,6 @@ def _complete(texts: Iterable[str], about: str) -> Iterator[str]:
 def _is_closed(text: str) -> bool:
     """Return whether a text ends with a bracket that opens inside it: "f(x)"."""
     return any(text.endswith(end) and text.find(begin) > 0 for begin, end in ("()", "[]", "{}"))
-
-
-def _simplify(number: float) -> float:
-    return int(number) if number.is_integer() else number
 
 
 class _ToolValues:
