@@ -76,8 +76,7 @@ def _write_enum_as_strings(node: Node) -> None:
     """Write enum values as strings: 1 as "1", true as "true"; null becomes nullable, "" goes into the description."""
     schema = node.schema
     if "const" in schema:
-        value = node.lose("const", "replaced by enum")
-        schema["enum"] = [value]
+        schema["enum"] = [node.lose("const", "replaced by enum")]
     values = schema.get("enum")
     if not values:
         return

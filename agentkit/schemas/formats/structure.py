@@ -44,8 +44,7 @@ def make_portable(node: Node) -> None:
     if "discriminator" in schema:
         node.lose("discriminator", "dropped: the enum of each branch tells them apart")
     if "const" in schema:
-        value = node.lose("const", "replaced by enum")
-        schema["enum"] = [value]
+        schema["enum"] = [node.lose("const", "replaced by enum")]
     _type_the_enum(node)
     give_items(schema)
 

@@ -139,11 +139,8 @@ def _build_object(node: JsonSchema, source: Source, depth: int) -> dict[str, Any
 def _build_array(node: JsonSchema, source: Source, depth: int) -> list[Any]:
     first = [build_value(place, source, depth + 1) for place in node.get("prefixItems", ())]
     least = min(node.get("minItems", 0), MAX_EXAMPLE_ITEMS)
-    count = max(
-        least,
-        1 if depth < MAX_EXAMPLE_DEPTH and isinstance(node.get("items"), dict) and node.get("maxItems") != 0 else 0,
-    )
-    count = max(count - len(first), 0) if first else count
+    has_item = depth < MAX_EXAMPLE_DEPTH and isinstance(node.get("items"), dict) and node.get("maxItems") != 0
+    count = max(least, has_item) - len(first)
     rest = [build_value(node.get("items"), source, depth + 1) for _ in range(count)]
     if node.get("uniqueItems") and count > 1:
         choices = _resolve_schema(node["items"], source.root).get("enum", [])
