@@ -5,8 +5,8 @@ A size is counted incrementally: a conversation grows at its end, and only new m
 
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -64,8 +64,7 @@ class TokenBounds:
     """Upper bounds for the tokens of requests, for the last few conversations; `measure` bounds those of a message."""
 
     def __init__(self, measure: Callable[[Message], int] | None = None) -> None:
-        self._measure = measure or bound_tokens
-        self._sizes: OrderedDict[int, RunningSize] = OrderedDict()
+        self._find_size = lru_cache(_MAX_CONVERSATIONS)(lambda _: RunningSize(measure or bound_tokens))
         self._tools: tuple[object, int] = (None, 0)
         self._lock = Lock()
 
@@ -76,11 +75,7 @@ class TokenBounds:
         with self._lock:
             if self._tools[0] is not schemas:
                 self._tools = schemas, _bytes(schemas)
-            size = self._sizes.setdefault(key, RunningSize(self._measure))
-            self._sizes.move_to_end(key)
-            if len(self._sizes) > _MAX_CONVERSATIONS:
-                self._sizes.popitem(last=False)
-            return _PREAMBLE + self._tools[1] + size.of(request.messages)
+            return _PREAMBLE + self._tools[1] + self._find_size(key).of(request.messages)
 
 
 def count_characters(message: Message) -> int:

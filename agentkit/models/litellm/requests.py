@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
@@ -277,20 +277,13 @@ class SentConversations:
     """The messages that were sent to one model, for the last few conversations."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[int, ...], SentConversation] = OrderedDict()
+        self._find = lru_cache(_MAX_CONVERSATIONS)(lambda _, form: SentConversation(form))
         self._lock = Lock()
 
     def prepare_texts(self, messages: Sequence[Message], form: MessageForm) -> list[Message] | None:
         """Return the messages to send in `form`, those of an earlier request as they were; None if one has parts."""
-        key = tuple(map(id, messages[:2]))
         with self._lock:
-            known = self._known.get(key)
-            if known is None or known.form != form:
-                known = self._known[key] = SentConversation(form)
-            self._known.move_to_end(key)
-            if len(self._known) > _MAX_CONVERSATIONS:
-                self._known.popitem(last=False)
-            return known.prepare_texts(messages)
+            return self._find(tuple(map(id, messages[:2])), form).prepare_texts(messages)
 
 
 def _is_reply(message: Message) -> bool:
