@@ -41,6 +41,7 @@ from .core.http_guard import run_server as run_server
 from .core.http_guard import user_of as user_of
 from .core.lazy_names import lazy_names as lazy_names
 from .core.masking import hide as hide
+from .core.masking import hold_secret as hold_secret
 from .core.masking import mask as mask
 from .core.masking import mask_data as mask_data
 from .core.messages import Label as Label

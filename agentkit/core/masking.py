@@ -1,8 +1,9 @@
 """Mask secrets in logs, errors and files: known secret values, and texts with the form of a key, become `***`.
 
 Known are the values of environment variables named `*_KEY`, `*_TOKEN`, `*_SECRET` or `*_PASSWORD`, the keys that models
-get as options, and the values passed to `hide`.  A value counts as secret by its name if it has at least 8 characters,
-and is neither a plain word ("disabled") nor the path of an existing file; values passed to `hide` always count.
+get as options, for as long as a model has them, and the values passed to `hide`.  A value counts as secret by its name
+if it has at least 8 characters, and is neither a plain word ("disabled") nor the path of an existing file; values that
+`hide` received always count.
 
 Requests to models and arguments of tools are data and are not masked.  Of a text that arrives in pieces, no part of a
 secret is shown before the rest has arrived.
@@ -16,13 +17,16 @@ import os
 import re
 import string
 from base64 import b64encode
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from functools import lru_cache
-from itertools import accumulate
+from functools import lru_cache, partial
+from itertools import accumulate, chain
+from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+from weakref import ref
 
 from .values import frozen
 
@@ -40,6 +44,12 @@ _WORD = re.compile(r"[A-Za-z][a-z]{,14}|[A-Z]{,15}")
 _PATH = re.compile(r"[/~.\\]|[A-Za-z]:\\")
 HIDDEN_VALUES: set[str] = set()
 """The values that `hide` received."""
+MAX_RELEASED_SECRETS = 100
+"""Secrets of settings that stay known when the last of these is gone: an error or a result may still have them."""
+MAX_TRIED_SPELLINGS = 250
+"""Spellings that are looked for one by one; of more, those are of which a text has the first letters."""
+_HEAD_CHARS = 4
+_PART_CHARS = 50_000
 
 _KEYS = re.compile(
     r"""(?<!(?<!\\)[A-Za-z0-9])  # not inside a word or base64; but behind the "n" of a "\n" in JSON
@@ -87,32 +97,72 @@ def hide_named(settings: Mapping[str, Any]) -> None:
 
     Inside are mappings, lists, pairs of a name and a value, the parameters of web addresses, and cookies.
     """
-    for name, value in settings.items():
-        _hide_setting(str(name), value)
+    hide(*_find_secrets("", settings))
 
 
-def _hide_setting(name: str, value: Any) -> None:
+def _find_secrets(name: str, value: Any) -> Iterator[str]:
+    """Yield the secrets in a setting and in what is inside."""
     is_cookie = name.replace("-", "_").upper().endswith(("COOKIE", "COOKIES"))
     if isinstance(value, Mapping):
         for key, part in value.items():
-            _hide_setting("cookie" if is_cookie else str(key), part)
+            yield from _find_secrets("cookie" if is_cookie else str(key), part)
     elif isinstance(value, list | tuple | set | frozenset):
         if isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], str):  # a header or a field
-            _hide_setting(value[0], value[1])
+            yield from _find_secrets(value[0], value[1])
         for part in value:
-            _hide_setting(name, part)
+            yield from _find_secrets(name, part)
     elif isinstance(value, bytes):
-        _hide_setting(name, value.decode(errors="replace"))
+        yield from _find_secrets(name, value.decode(errors="replace"))
     elif isinstance(value, str) and is_cookie:
-        parts = [part.strip().partition("=")[2] or part.strip() for part in value.split(";")]
-        hide(*filter(_is_secret, parts))
+        yield from filter(_is_secret, (part.strip().partition("=")[2] or part.strip() for part in value.split(";")))
     elif isinstance(value, str | int) and not isinstance(value, bool) and _is_named(name):
         found = _SCHEME.fullmatch(str(value))
-        hide(*filter(_is_secret, [found[1] if found else str(value)]))
+        yield from filter(_is_secret, [found[1] if found else str(value)])
     elif isinstance(value, str) and "?" in value and "=" in value:
         with suppress(ValueError):
             for key, part in parse_qsl(urlsplit(value).query):
-                _hide_setting(key, part)
+                yield from _find_secrets(key, part)
+
+
+class HeldSecret:
+    """A secret of settings: it is known while one of them holds this, and while it is one of the last ones."""
+
+    __slots__ = ("__weakref__", "value")
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __reduce__(self) -> Any:  # also of a copy, which is the same object
+        return hold_secret, (self.value,)
+
+
+_HELD: dict[str, "ref[HeldSecret]"] = {}
+_LAST_HELD: deque[HeldSecret] = deque(maxlen=MAX_RELEASED_SECRETS)
+_HOLDING = RLock()  # a release may come at any place, also where a secret is held
+
+
+def hold_secret(value: str) -> HeldSecret:
+    """Mask a secret for as long as the object that is returned is kept, and until 100 others were held."""
+    with _HOLDING:
+        known = _HELD.get(value)
+        held = known() if known is not None else None
+        if held is None:
+            held = HeldSecret(value)
+            _HELD[value] = ref(held, partial(_release, value))
+        _LAST_HELD.append(held)
+    return held
+
+
+def _release(
+    value: str,
+    known: "ref[HeldSecret]",
+    *,
+    all_held: dict[str, "ref[HeldSecret]"] = _HELD,  # bound here: at the end of the process the names are gone
+    holding: Any = _HOLDING,
+) -> None:
+    with holding:
+        if all_held.get(value) is known:
+            del all_held[value]
 
 
 def mask(text: str) -> str:
@@ -180,11 +230,14 @@ def iterate_causes(error: BaseException | None, outer: BaseException | None = No
 
 
 class MaskedDict(dict[str, Any]):
-    """A dict whose `repr` masks secrets; values with the name of a secret are hidden everywhere from now on."""
+    """A dict whose `repr` masks secrets; values with the name of a secret are hidden everywhere while it is kept.
+
+    After that they are hidden until 100 other values were held: a server may make agents with the keys of its users.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings)
-        hide_named(settings)
+        self._held = tuple(map(hold_secret, _find_secrets("", settings)))
 
     def __repr__(self) -> str:
         return mask(super().__repr__())
@@ -202,25 +255,38 @@ class _Secrets:
 
     Attributes:
         texts: All spellings, the longest first.
+        heads: The spellings by their first letters, if they are many; short ones by "".
         numbers: Those of them that are numbers.
         spaced: Those with blanks or other letters than ASCII, at which a stream could be cut.
         plain: As they are, the longest first, for spellings with any of the letters escaped.
     """
 
     texts: tuple[str, ...]
+    heads: Mapping[str, Sequence[str]]
     numbers: frozenset[str]
     spaced: tuple[str, ...]
     plain: tuple[str, ...]
 
 
 def _mask_text(text: str, known: _Secrets) -> str:
-    for secret in known.texts:
+    for secret in _list_texts(text, known):
         text = text.replace(secret, "***")  # faster than a regular expression of them all
     for pattern in _list_patterns(text, known):
         text = pattern.sub("***", text)
     if len(text) < _MIN_KEY_CHARS or not _KEYS.search(text):
         return text
     return _KEYS.sub(_REPLACEMENT, text)
+
+
+def _list_texts(text: str, known: _Secrets) -> Sequence[str]:
+    """Return the spellings that a text may have, the longest first: all of them, or of many those whose head it has."""
+    if not known.heads:
+        return known.texts
+    heads = {""}
+    for start in range(0, len(text), _PART_CHARS):
+        part = text[start : start + _PART_CHARS + _HEAD_CHARS - 1]
+        heads |= known.heads.keys() & {part[place : place + _HEAD_CHARS] for place in range(len(part))}
+    return sorted(chain.from_iterable(known.heads.get(head, ()) for head in heads), key=len, reverse=True)
 
 
 def _list_patterns(text: str, known: _Secrets) -> list[re.Pattern[str]]:
@@ -238,7 +304,7 @@ def find_secret(text: str, place: int) -> tuple[int, int]:
     window = text[first : place + MAX_SECRET_CHARS]
     middle = place - first
     spans = [(middle, middle)]
-    for form in known.texts:
+    for form in _list_texts(window, known):
         begin = window.find(form, max(0, middle - len(form) + 1), middle + len(form) - 1)
         spans += [(begin, begin + len(form))] if begin >= 0 else []
     for pattern in [*_list_patterns(window, known), _KEYS]:
@@ -321,7 +387,7 @@ def _drop_if_secret(value: Any, known: _Secrets) -> Any:
 
 def _known_secrets() -> _Secrets:
     values = tuple(os.environ.get(name, "") for name in os.environ if _is_named(name))
-    return _spellings(values, frozenset(HIDDEN_VALUES))
+    return _spellings(values, frozenset(HIDDEN_VALUES).union(_HELD))
 
 
 @lru_cache(maxsize=512)
@@ -341,11 +407,14 @@ def _is_secret(value: str) -> bool:
 def _spellings(values: tuple[str, ...], hidden: frozenset[str]) -> _Secrets:
     """Return the known secrets in all their spellings, the longest first: one may be a part of another."""
     known = {*hidden, *filter(_is_secret, values)}
-    forms = {spelling for value in known for spelling in _iterate_spellings(value)}
+    forms = set(chain.from_iterable(map(_list_spellings, known)))
     ordered = tuple(sorted(filter(None, forms), key=len, reverse=True))
+    heads = defaultdict[str, list[str]](list)
+    for form in ordered if len(ordered) > MAX_TRIED_SPELLINGS else ():
+        heads[form[:_HEAD_CHARS] if len(form) >= _HEAD_CHARS else ""].append(form)
     numbers = frozenset(form for form in forms if _NUMBER.fullmatch(form))
     spaced = tuple(form for form in ordered if form.strip(_KEY_CHARS))
-    return _Secrets(ordered, numbers, spaced, tuple(sorted(filter(None, known), key=len, reverse=True)))
+    return _Secrets(ordered, heads, numbers, spaced, tuple(sorted(filter(None, known), key=len, reverse=True)))
 
 
 @lru_cache(maxsize=512)
@@ -374,6 +443,11 @@ def _wrapped(secret: str) -> re.Pattern[str]:
     data = secret[:MAX_ESCAPED_CHARS].encode("utf-8", "surrogatepass")
     forms = [_encode_part(data, before, b"+/") for before in range(3)] if len(data) >= MIN_ENCODED_BYTES else []
     return re.compile("|".join(_LINE_BREAK.join(map(re.escape, form)) for form in forms) or "(?!)")
+
+
+@lru_cache(maxsize=1024)
+def _list_spellings(secret: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_iterate_spellings(secret)))
 
 
 def _iterate_spellings(secret: str) -> Iterator[str]:

@@ -26,7 +26,16 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from .. import RunError, ToolError
-from ..extend import hide, is_public, is_public_url, mask, parse_url, resolve_target, run_coroutine, write_atomically
+from ..extend import (
+    hold_secret,
+    is_public,
+    is_public_url,
+    mask,
+    parse_url,
+    resolve_target,
+    run_coroutine,
+    write_atomically,
+)
 
 LOGIN_SECONDS = 300.0
 """The longest time that a person may take."""
@@ -55,6 +64,7 @@ class StoredLogin:
         self._file = Path(click.get_app_dir("agentkit"), "mcp_logins", f"{name}.json")
         self._context: Any = None
         self._data: dict[str, Any] = {}
+        self._hidden: list[Any] = []
 
     @property
     def exists(self) -> bool:
@@ -108,7 +118,7 @@ class StoredLogin:
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the stored tokens."""
-        return _hide_tokens(OAuthToken.model_validate(self._data["tokens"])) if "tokens" in self._data else None
+        return self._hide(OAuthToken.model_validate(self._data["tokens"])) if "tokens" in self._data else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store new tokens, with what is needed to renew them."""
@@ -118,7 +128,7 @@ class StoredLogin:
         expires = {} if tokens.expires_in is None else {"expires": time.time() + tokens.expires_in}
         if context.auth_server_url:
             known["auth_server_url"] = context.auth_server_url
-        self._write(tokens=_hide_tokens(tokens).model_dump(mode="json", exclude_none=True), **known, **expires)
+        self._write(tokens=self._hide(tokens).model_dump(mode="json", exclude_none=True), **known, **expires)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return what the server knows this program as."""
@@ -127,6 +137,11 @@ class StoredLogin:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Store what the server knows this program as."""
         self._write(client=client_info.model_dump(mode="json", exclude_none=True))
+
+    def _hide(self, tokens: OAuthToken) -> OAuthToken:
+        """Return the tokens, which are masked wherever secrets are as long as they are those of the login."""
+        self._hidden = [hold_secret(token) for token in (tokens.access_token, tokens.refresh_token) if token]
+        return tokens
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -244,12 +259,6 @@ class LoginServer:
                 f"the server {self.url} names {url!r:.200} for its login, which was not asked: "
                 f"{error or 'no such host'}"
             ) from error
-
-
-def _hide_tokens(tokens: OAuthToken) -> OAuthToken:
-    """Return the tokens, which are masked from now on wherever secrets are."""
-    hide(*filter(None, (tokens.access_token, tokens.refresh_token)))
-    return tokens
 
 
 def login(url: str, *, show: Callable[[str], None] | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from agentkit import DefinitionError, Injected, JsonAgent, LimitExceeded, Limits, RunContext, Session, ToolCall
+from agentkit import DefinitionError, Injected, JsonAgent, LimitExceeded, Limits, Pending, RunContext, Session, ToolCall
 from agentkit.agents.options import Approved
 from agentkit.events import ModelAsked, RunFinished
 from agentkit.policies import Label, PersonAnswer, around, ask
@@ -250,9 +250,9 @@ def test_what_is_an_option_of_the_agent_is_refused_with_that_hint():
         JsonAgent(add).run("?", temprature=1)
 
 
-def test_every_form_of_a_decision_has_a_type_by_call_and_by_id():
-    by_id, by_call, _ = get_args(Approved)
-    for mapping, key in ((by_id, str), (by_call, ToolCall)):
+def test_every_form_of_a_decision_has_a_type_by_what_waits_its_call_and_its_id():
+    by_id, by_call, by_pending, _ = get_args(Approved)
+    for mapping, key in ((by_id, str), (by_call, ToolCall), (by_pending, Pending)):
         assert get_args(mapping)[0] is key
         assert {bool, str, dict[str, Any], PersonAnswer} <= {*get_args(get_args(mapping)[1])}
 

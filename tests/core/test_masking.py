@@ -1,8 +1,11 @@
 """What is secret is not written down."""
 
+import copy
+import gc
 import html
 import json
 import os
+import pickle
 import re
 from base64 import b64decode, b64encode, encodebytes, urlsafe_b64encode
 from itertools import pairwise
@@ -13,6 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from timing import takes_at_most
+from unknown_secrets import secrets_unknown
 
 from agentkit.core import masking as secrets
 from agentkit.core.masking import (
@@ -53,11 +57,8 @@ def _nothing_known(monkeypatch):
     for name in os.environ:
         if secrets._is_named(name):
             monkeypatch.delenv(name)
-    hidden = {*secrets.HIDDEN_VALUES}
-    secrets.HIDDEN_VALUES.clear()
-    yield
-    secrets.HIDDEN_VALUES.clear()
-    secrets.HIDDEN_VALUES.update(hidden)
+    with secrets_unknown():
+        yield
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
@@ -524,6 +525,43 @@ def test_a_stream_without_secrets_arrives_whole(pieces):
 def test_a_secret_deep_in_settings_is_masked(settings):
     assert "k3y-number-one" not in repr(MaskedDict(settings))
     assert mask("k3y-number-one") == "***"
+
+
+def test_a_secret_of_settings_is_known_as_long_as_a_copy_of_them_is_there():
+    settings = MaskedDict({"api_key": "k3y-number-one"})
+    copies = [copy.copy(settings), copy.deepcopy(settings), pickle.loads(pickle.dumps(settings))]
+    for held in (settings, *copies):
+        assert held["api_key"] == "k3y-number-one"
+    while copies:
+        settings = copies.pop()
+        others = [MaskedDict({"api_key": f"k3y-of-other-{number}"}) for number in range(200)]
+        assert mask("k3y-number-one, k3y-of-other-0") == "***, ***"
+        del others
+        gc.collect()
+    assert mask("k3y-number-one") == "***"
+
+
+def test_the_secrets_of_settings_that_are_gone_are_no_longer_looked_for():
+    hide("hunter2-always")
+    for number in range(2_000):
+        MaskedDict({"api_key": f"k3y-of-user-{number:04}"})
+    gc.collect()
+    assert len(secrets._HELD) == secrets.MAX_RELEASED_SECRETS
+    assert mask("k3y-of-user-0000 k3y-of-user-1999 hunter2-always") == "k3y-of-user-0000 *** ***"
+
+
+def test_a_secret_is_found_beside_thousands_of_others():
+    kept = [MaskedDict({"api_key": f"k3y-{number:04}-of-a-user"}) for number in range(1_000)]
+    hide("\U0001f511 \xe9t\xe9", "  ab ")
+    known = secrets._known_secrets()
+    assert len(known.texts) > 5_000
+    text = f"{'x' * 49_995}k3y-0500-of-a-user, ab, k3y%2D0007-of-a-user " + "y" * 100_000
+    assert [*secrets._list_texts("word " * 1_000, known)] == ["ab"]  # those that are too short to have a head
+    for spelling in secrets._list_spellings("k3y-0999-of-a-user") + secrets._list_spellings("\U0001f511 \xe9t\xe9"):
+        assert mask(f"it is {spelling}.") == "it is ***."
+    assert mask(text) == f"{'x' * 49_995}***, ***, *** " + "y" * 100_000
+    assert find_secret("x k3y-0500-of-a-user", 10) == (2, 20)
+    assert len(kept) == 1_000
 
 
 def test_what_is_not_a_secret_in_settings_is_shown():

@@ -42,7 +42,7 @@ def test_the_result_of_a_tool_that_is_added_during_the_run_is_shown_in_delimiter
         """Comes late."""
         return "mail eve"
 
-    conversation = converse(world, call("late"), tools=lambda: TOOLS.merged(late))
+    conversation = converse(world, call("late"), tools=lambda _: TOOLS.merged(late))
     assert is_delimited(conversation.contents("late")[0])
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from loguru import logger
+from unknown_secrets import secrets_unknown
 from wire_providers import Play, Provider
 
 import agentkit
 from agentkit import JsonAgent, ModelError, Session
-from agentkit.core.masking import HIDDEN_VALUES, iterate_causes
+from agentkit.core.masking import iterate_causes
 from agentkit.core.messages import user
 from agentkit.testing.server import ModelServer
 
@@ -24,11 +25,8 @@ HI = [user("hi")]
 
 @pytest.fixture(autouse=True)
 def _nothing_hidden_before() -> Iterator[None]:
-    hidden = {*HIDDEN_VALUES}
-    HIDDEN_VALUES.clear()
-    yield
-    HIDDEN_VALUES.clear()
-    HIDDEN_VALUES.update(hidden)
+    with secrets_unknown():
+        yield
 
 
 @pytest.fixture
